@@ -50,14 +50,13 @@ from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.liveness import Link
+from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.replica_selection import cluster_of, rack_rows, select_all
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.staleness import staleness_rows
-from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.source.collected import quorum_of
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.difference import Difference, differences
@@ -279,14 +278,12 @@ class Copies:
 
         Raises UsageError for any other name.
         """
-        if name in _IN_DIALECTS:
-            return list(_IN_DIALECTS[name](self.view, _dialect(dialect)))
         if name not in _PLANS:
-            every = ", ".join((*_PLANS, *_IN_DIALECTS))
-            raise UsageError(f"there is no plan {name!r}; there are {every}")
-        if _dialect(dialect) != Dialect.SHIPPED:
+            raise UsageError(f"there is no plan {name!r}; there are {', '.join(_PLANS)}")
+        rules = _dialect(dialect)
+        if rules != Dialect.SHIPPED and name not in ("election", "fetch"):
             raise UsageError(f"plan {name} goes by what Kafka does, and has no other dialect")
-        return list(_PLANS[name](self))
+        return list(_PLANS[name](self, rules))
 
     def join(
         self,
@@ -324,29 +321,16 @@ def _dialect(name: str) -> Dialect:
     return Dialect(name)
 
 
-def _truncations(quorum: Copies) -> Iterable[Row]:
-    return truncation_rows(quorum.view, counted_in_files(quorum.limits))
-
-
-def _restarts(quorum: Copies) -> Iterable[Row]:
-    return restart_rows(quorum._replayed, quorum.audit().findings)
-
-
-def _replicas(quorum: Copies) -> Iterable[Row]:
-    cluster = cluster_of(quorum.image().state)
-    return rack_rows(select_all(cluster, RackAwareReplicaSelector()))
-
-
-_PLANS: dict[str, Callable[[Copies], Iterable[Row]]] = {
-    "boot": lambda quorum: boot_rows(quorum.view),
-    "truncation": _truncations,
-    "restart": _restarts,
-    "snapshot": lambda quorum: snapshot_transfer_rows(quorum.view),
-    "replicas": _replicas,
-    "staleness": lambda quorum: staleness_rows(quorum.view),
-    "failover": lambda quorum: failover_rows(quorum.view, None, 1),
-}
-_IN_DIALECTS: dict[str, Callable[[Quorum, Dialect], Iterable[Row]]] = {
-    "election": election_rows,
-    "fetch": fetch_rows,
+_PLANS: dict[str, Callable[[Copies, Dialect], Iterable[Row]]] = {
+    "boot": lambda one, _: boot_rows(one.view),
+    "truncation": lambda one, _: truncation_rows(one.view, counted_in_files(one.limits)),
+    "restart": lambda one, _: restart_rows(one._replayed, one.audit().findings),
+    "snapshot": lambda one, _: snapshot_transfer_rows(one.view),
+    "replicas": lambda one, _: rack_rows(
+        select_all(cluster_of(one.image().state), RackAwareReplicaSelector())
+    ),
+    "staleness": lambda one, _: staleness_rows(one.view),
+    "failover": lambda one, _: failover_rows(one.view, None, 1),
+    "election": lambda one, dialect: election_rows(one.view, dialect),
+    "fetch": lambda one, dialect: fetch_rows(one.view, dialect),
 }

@@ -119,18 +119,15 @@ def _families(command: str) -> tuple[ModuleType, ...]:
         explain,
         lake,
         plan,
-        plan_failover,
         plan_join,
         plan_replicas,
-        plan_restart,
         pull,
         recover,
         restorable,
         run,
         settings,
-        sql,
     )
 
     looks = (audit, listing, state, restorable, explain, changes)
-    plans = (plan, plan_restart, plan_join, plan_failover, plan_replicas)
-    return run, *looks, recover, *plans, pull, collect, lake, sql, settings
+    plans = (plan, plan_join, plan_replicas)
+    return run, *looks, recover, *plans, pull, collect, lake, settings

@@ -8,6 +8,7 @@ says what it holds.
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,6 +18,8 @@ from kraftlog.message.spec import FieldSpec, MessageSpec
 TIMESTAMP = pa.timestamp("us", "UTC")
 TEXT, INT, LONG, BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 DOUBLE = pa.float64()
+Row = dict[str, Any]
+"""A row of any of them, by the names of its columns."""
 
 
 def moment(milliseconds: float) -> datetime | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kraftlog.simulate.failover import TruncationRule
+from kraftlog.simulate.failover_rows import TruncationRule
 
 
 class Message(NamedTuple):

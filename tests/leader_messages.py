@@ -15,7 +15,14 @@ from typing import Any, Protocol
 from kraftlog.decode.interpreter import read_message
 from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.message.catalogue import request_specs
-from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, PARTITION, TOPIC
+from kraftlog.pull.messages import (
+    FETCH_SNAPSHOT,
+    PARTITION,
+    TOPIC,
+    piece_of,
+    read_answer,
+    snapshot_request,
+)
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import DIVERGING, RECORDS, SNAPSHOT, Answer, Dialect
 from kraftlog.simulate.snapshot_server import ERROR_CODES, Ask, Piece, Server, fetch_snapshot
@@ -74,6 +81,16 @@ def validate_leader(
     if current_leader_epoch < leader_epoch:
         return "FENCED_LEADER_EPOCH"
     return "UNKNOWN_LEADER_EPOCH" if current_leader_epoch > leader_epoch else None
+
+
+def encode_ask(ask: Ask, version: int = 1) -> bytes:
+    """What kraftlog sends."""
+    return encode_message(request_specs()[FETCH_SNAPSHOT][0].at(version), snapshot_request(ask))
+
+
+def decode_piece(raw: bytes, version: int = 1) -> Piece:
+    """What kraftlog reads."""
+    return piece_of(read_answer(FETCH_SNAPSHOT, version, raw))
 
 
 def decode_ask(raw: bytes, version: int = 1) -> Ask:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from kraftlog.decode.interpreter import read_message
 from kraftlog.message.catalogue import request_specs
-from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT
+from kraftlog.pull.messages import FETCH_SNAPSHOT
 from kraftlog.simulate.liveness import Link
 from kraftlog.wire import unsigned_varint
 from tests.cutting_proxy import frame

@@ -6,7 +6,7 @@ Source: KIP-630 "Consistent Log and Snapshots", KAFKA-1211, Raft's Log Matching.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -79,13 +79,14 @@ def committed_sides(quorum: Quorum) -> Iterator[Side]:
     meaning="""Two replicas hold different records at an offset that is committed. Raft rules
     this out: a disk has lost writes, a folder was edited or mixed, or a voter was started with
     an older copy of its log. The finding names the replica that stands alone, and the first
-    record that differs.""",
+    record that differs. Or a whole log is of another quorum than those of most voters at hand.""",
     advice="""Restart nothing. If a majority agrees, stop the replica that stands alone, set its
     log folder aside and let it fetch the log again. If no majority decides, keep all copies and
     compare with a backup: whatever is started first becomes the truth.""",
 )  # fmt: skip
 def committed(quorum: Quorum) -> Iterator[BadRow]:
     lower = quorum.bounds.lower
+    yield from _strays(quorum)
     yield from _second_histories(quorum)
     for side in committed_sides(quorum):
         run, log = side.run, side.comparison.one
@@ -104,6 +105,50 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
             f"Everything below offset {lower} is committed: {reason}.",
             {"committed_lower": lower, "bound_reason": reason},
         )
+
+
+def _strays(quorum: Quorum) -> Iterator[BadRow]:
+    """Files of another cluster in a folder of this one: Kafka takes them for its own."""
+    for label in sorted(quorum.strays, key=natural):
+        log = quorum.by_label[label]
+        named = quorum.directories_named(log)
+        nowhere = ", and no disk at hand is one of the voters that it names" if named else ""
+        row = BadRow(
+            label,
+            f"{sentence(called(quorum, log))} holds the log of another quorum: it shares no batch with the other copies{nowhere}. "
+            "The files of another cluster were put there, or the quorum was formed anew without this log. Nothing of it counts here. "
+            f"Kafka does not notice, as it compares offsets and epochs alone: {_when_started(quorum, log)}. Do not start this node as it is. "
+            f"{fetch_again(quorum, label)} If what was lost is in this folder, keep it, and give it to kraftlog by itself.",
+            log.evidence.folder,
+            evidence={"voter_directories": sorted(named)},
+        )
+        yield row if log.is_empty else replace(row, **_first_batch(log))
+
+
+def _first_batch(log: LogView) -> dict[str, Any]:
+    row = int(log.rows[0])
+    return {
+        "path": log.path(row),
+        "position": int(log.evidence.log.positions[row]),
+        "offset": int(log.base[0]),
+        "end_offset": log.end_offset,
+        "batch_leader_epoch": int(log.epochs[0]),
+    }
+
+
+def _when_started(quorum: Quorum, log: LogView) -> str:
+    """What becomes of a log of another quorum when its node starts."""
+    leader, own = quorum.leading_log, quorum.snapshots_of(log.label)
+    if own and own[-1].id > log.newness:
+        return f"the next start drops the log and begins with {own[-1].evidence.name}"
+    held = quorum.holders.values()
+    behind = sum(all(one.newness <= log.newness for one in copies) for copies in held)
+    if quorum.is_voter(log.evidence) and behind + 1 >= quorum.bounds.majority:
+        return "the other voters would elect this node, and cut their logs to its own"
+    cut = truncation_offset(log, leader) if leader is not None else log.end_offset or 0
+    if cut < (log.start_offset or 0):
+        return f"to follow the leader the node would have to cut its log at offset {cut}, below its start, where Kafka stops with an exception"
+    return f"the node would go on with what it holds below offset {cut} and in snapshots, and fetch the rest from the leader"
 
 
 def _second_histories(quorum: Quorum) -> Iterator[BadRow]:

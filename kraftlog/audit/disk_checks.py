@@ -24,7 +24,6 @@ from kraftlog.quorum.retention import (
     limits_of,
     log_bytes,
     log_bytes_per_day,
-    newest_ms_of,
     prunable_bytes,
     shipped_drops,
 )
@@ -112,7 +111,7 @@ def _due(
 def _not_dropped(
     quorum: Quorum, log: LogView, limits: RetentionLimits, share: float
 ) -> Iterator[BadRow]:
-    held, looked = kept_snapshots(quorum, log.label), (newest_ms_of(log) or 0) - CLEANED_EVERY_MS
+    held, looked = kept_snapshots(quorum, log.label), (log.newest_ms or 0) - CLEANED_EVERY_MS
     size, drops = _due(log, held, limits, looked)
     if not drops:
         return

@@ -70,9 +70,9 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     the node holds is not known then.
     """
     found, end = witnesses(log, quorum.snapshots_of(log.label)), log.end_offset or 0
-    return (
-        bool(found) and copied_first(quorum, log) and not _may_be_unwritten(quorum, log, end, found)
-    )
+    if not found or _may_be_unwritten(quorum, log, end, found):
+        return False
+    return copied_first(quorum, log, found[0].end_offset)
 
 
 @check(
@@ -126,7 +126,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     until = furthest.end_offset
     # A node with a voter's id is told as one, whatever its directory id says.
     role = "voter" if quorum.is_voter_by_id(log.evidence) else quorum.role(log.evidence)
-    explained = copied_first(quorum, log)
+    explained = copied_first(quorum, log, until)
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,
@@ -285,6 +285,10 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         nodes = "Node" if len(moved) == 1 else "Nodes"
         be = "is" if len(moved) == 1 else "are"
         advice += f" {nodes} {numbers(moved)} {be} here with another disk: see the finding of voter_directories_agree."
+    strays = sorted(one for one in quorum.strays if quorum.is_voter(quorum.by_label[one].evidence))
+    if strays:
+        holds = "holds" if len(strays) == 1 else "hold"
+        advice += f" {sentence(replicas_text(strays))} {holds} the log of another quorum: see the finding of committed_data_consistent."
     count = len(members.ids)
     told = f"The {'voter is' if count == 1 else 'voters are'} {numbers(members.ids)} by {members.place}."
     all_moved = set(moved) == set(bounds.missing_voters)

@@ -22,6 +22,7 @@ from kraftlog.audit.triage import (
 from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_are, offsets_text, sentence
+from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import BatchColumns, SegmentEvidence
 from kraftlog.quorum.logview import Hole, LogView
@@ -310,9 +311,10 @@ def tail(quorum: Quorum) -> Iterator[BadRow]:
 
 def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = offsets_of(log, len(log.evidence.segments) - 1, fault.position)
+    found = witnesses(log, quorum.snapshots_of(log.label))
     usual = (
         "More is lost than a copy of a running node or a crash explains: see log_end_lost."
-        if witnesses(log, quorum.snapshots_of(log.label))
+        if found and not copied_first(quorum, log, found[0].end_offset)
         else "This is usual in a copy of a node that runs or was killed."
     )
     return BadRow(
@@ -363,11 +365,15 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
                 if segment.reaches(int(columns.last_offsets[row]))
                 else "Kafka refuses to start over it"
             )
+            why = (
+                "The batches around it fit each other, so its base offset is damaged (no CRC covers it)."
+                if row < len(columns) - 1
+                else "Its base offset is damaged (no CRC covers it), or batches before it are gone: no other copy of it is at hand."
+            )
             yield BadRow(
                 log.label,
                 f"A batch says that it begins at offset {base}, where {expected} is due. "
-                "The batches around it fit each other, so its base offset is damaged (no CRC covers it). "
-                f"{does}: set this log folder aside and let the node fetch the log again.{and_more(more)}",
+                f"{why} {does}: set this log folder aside and let the node fetch the log again.{and_more(more)}",
                 log.path(row),
                 position,
                 expected,

@@ -23,12 +23,12 @@ from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_propertie
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.candidates import candidates, committed_holder
-from kraftlog.quorum.copies import copied_before
+from kraftlog.quorum.copies import copied_before, untimed_from
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
-from kraftlog.quorum.shortfalls import led_beyond, too_few_hold
+from kraftlog.quorum.shortfalls import forgotten_vote, led_beyond, too_few_hold
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
@@ -117,8 +117,11 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     nodes hold is not known.
     """
     found = coverage.committed_voters(quorum)
+    why = "its files were copied before the newest committed records; copy it again"
+    if untimed_from(quorum) is not None:
+        why = "it was copied before the describe, or has lost what that tells of; copy it again, and describe with --replication, which tells when"
     early = [
-        (one.log.label, "its files were copied before the newest committed records; copy it again")
+        (one.log.label, why)
         for one in candidates(quorum)
         if one.lacks_from is not None
         and one.wins
@@ -163,6 +166,8 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
             text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} First start a voter that holds {them}."
+        elif explained and untimed_from(quorum) is not None:
+            text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
         elif explained:
             text += " What is missing came after its files were copied."
         elif witnesses(one.log, quorum.snapshots_of(one.log.label)):
@@ -303,7 +308,8 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     action="identity", over=coverage.copies,
     meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
     clone of a disk. If both start, one voter votes twice. Where the voter set names no directories
-    (kraft.version 0), the node id alone is the voter, so a node's old disk is told too. Or a folder
+    (kraft.version 0), the node id alone is the voter, so a node's old disk is told too. At level
+    warning the voter set names a disk of a node that is behind another one of it. Or a folder
     names another node than the voter set does for its directory: its meta.properties was edited, or
     is that of another node.""",
     advice="""Find out which one runs, and put the other away. Correct a node.id before the node
@@ -330,8 +336,32 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             other_replica=twin.label,
             evidence={"node_id": node, "directory_id": directory},
         )
+    yield from _disks_left_behind(quorum)
     yield from _borrowed_names(quorum)
     yield from _swapped_folders(quorum)
+
+
+def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
+    """Disks of voters behind another disk of the same node, which has no vote: it runs with that."""
+    for log in (one for copies in quorum.holders.values() for one in copies):
+        node, directory = log.evidence.node_id, log.evidence.meta("directory.id")
+        for one in quorum.peers:
+            same = one.evidence.node_id == node and quorum.is_voter(one.evidence) is False
+            if not same or one.newness <= log.newness:
+                continue
+            ends = (
+                f"which ends at offset {log.end_offset}, but {one.label} ends at {one.end_offset}"
+            )
+            yield BadRow(
+                log.label,
+                f"Replicas {log.label} and {one.label} are two disks of node {node}. "
+                f"The voter set names that of {log.label}, {ends}: the node runs with a disk that has no vote. "
+                f"Start it with one of both only. If the new disk stays, remove voter {node} with directory {directory}, and add it again.",
+                log.evidence.meta_properties.path if log.evidence.meta_properties else None,
+                other_replica=one.label,
+                severity="warning",
+                evidence={"node_id": node, "directory_id": directory},
+            )
 
 
 def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
@@ -516,11 +546,13 @@ def _voters_states(quorum: Quorum) -> Coverage:
     "quorum_state_present", "warning", "replica", "confluentinc/kafka#302",
     "each voter's directory has a readable quorum-state not older than its log",
     action="identity", over=_voters_states,
+    goes_by=("copy_skew_ms", VOTER_SET),
     meaning="""A voter's quorum-state is missing, unreadable, of a version that Kafka does not
-    know, or older than its log. A voter that
-    has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
+    know, or older than its log or than an election in which its node had a part, by the log of
+    another copy. A voter that has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
     voter set names another disk of it, a missing file is told too, as information.""",
-    advice="""Copy the file as well, if it was only left out of the copy. If it is missing on the
+    advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
+    that was done before the election. If it is missing on the
     node, let the node join anew with an empty log folder, while a majority of the other voters is
     whole. Do not write the file by hand.""",
 )  # fmt: skip
@@ -549,6 +581,9 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
             problem = f"has data_version {replica.state_file.data_version}, which Kafka refuses to start with"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
             problem = f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch {log.last_epoch}"
+        elif replica.state_file and (vote := forgotten_vote(quorum, log)) is not None:
+            elected = f"by the log of replica {vote.replica} the node had a part in the election of epoch {vote.epoch}"
+            problem = f"knows epoch {replica.state_file.leader_epoch}, but {elected}: it was set back, or copied before"
         else:
             continue
         yield BadRow(

@@ -14,10 +14,11 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.triage import intact_elsewhere, replicas_text
+from kraftlog.audit.triage import holding, replicas_text
 from kraftlog.log import names
-from kraftlog.plain import counted, offsets_text
+from kraftlog.plain import counted, natural, offsets_text
 from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms
@@ -73,9 +74,10 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
     "snapshot_footer_last", "critical", "snapshot", "KIP-630 Snapshot Control Records",
     "the last record is a SnapshotFooter, and nothing follows",
     action="snapshot", over=coverage.snapshots,
-    meaning="""A checkpoint does not end with its SnapshotFooter record: it is incomplete. Kafka
-    does not look for the footer when it loads a snapshot, so a node would load what is there and
-    miss the rest without an error.""",
+    meaning="""A checkpoint does not end with its SnapshotFooter record: it is incomplete, or goes
+    on. Kafka does not look for the footer when it loads a snapshot, so a node would load what is
+    there and miss the rest without an error. Where the bytes behind the last batch cannot begin
+    another one, it cannot load the file.""",
     advice="""Do not start a node from it. Copy the complete file from the replica that the
     finding names, or remove it where an older snapshot and the log cover the same offsets.""",
 )  # fmt: skip
@@ -93,16 +95,9 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
             if peer
             else ""
         )
-        rest = counted(one.bytes_after_last_batch, "byte")
-        what = (
-            f"goes on for {rest} after its last record batch"
-            if one.bytes_after_last_batch
-            else "does not end with a SnapshotFooter record"
-        )
         yield BadRow(
             one.replica,
-            f"Snapshot {one.evidence.name} {what}: it is incomplete. "
-            f"Kafka would load it all the same, and miss what is cut off. {at_hand or _REPLACE}",
+            f"Snapshot {one.evidence.name} {_wrong_end(one)} {at_hand or _REPLACE}",
             one.path,
             _end_of_batches(one),
             other_replica=peer.replica if peer else None,
@@ -112,6 +107,27 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
                 "peer_size_bytes": peer.evidence.size_bytes if peer else None,
             },
         )
+
+
+def _wrong_end(one: SnapshotView) -> str:
+    """What is wrong with an end that is no footer, and what Kafka does with it."""
+    rest = counted(one.bytes_after_last_batch, "byte")
+    if not len(one.evidence.batches) and one.bytes_after_last_batch:
+        what = f"holds no record batch in its {rest}"
+    elif one.bytes_after_last_batch:
+        what = f"goes on for {rest} after its last record batch"
+    elif one.has_footer:
+        what = "goes on after its SnapshotFooter record, with records that do not belong to it"
+    else:
+        what = "does not end with a SnapshotFooter record"
+    if not one.has_footer:
+        what += ": it is incomplete"
+    if one.noticed_damage is not None:
+        return f"{what}. Kafka cannot load it."
+    if not one.has_footer:
+        return f"{what}. Kafka would load it all the same, and miss what is cut off."
+    rest = "without that" if one.bytes_after_last_batch else "with what follows"
+    return f"{what}. Kafka would load it all the same, {rest}."
 
 
 def _end_of_batches(one: SnapshotView) -> int:
@@ -312,7 +328,7 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
     # A log that does not contradict it makes a snapshot itself evidence of what is committed.
     upper = bounds.upper if bounds.upper is not None else max(ends, default=None)
     for one in quorum.own_snapshots:
-        against = quorum.contradiction(one)
+        against = quorum.stray_snapshots.get(one.path) or quorum.contradiction(one)
         if upper is None or one.end_offset <= upper:
             continue
         if against is None and bounds.upper is None:
@@ -365,8 +381,9 @@ def _starts(quorum: Quorum) -> Coverage:
     meaning="""A log begins above offset 0 and no complete snapshot reaches its start. The state
     of the offsets between is lost on this replica. Kafka refuses to start where no snapshot's name
     reaches the log's start. It does not look further: it begins with an incomplete one.""",
-    advice="""Copy a snapshot from a replica that the finding names. If none has one, the node
-    must join anew with an empty log folder, while a majority of the others is up.""",
+    advice="""Copy a snapshot from a replica that the finding names, or have kraftlog checkpoint
+    write it from the log of one. If none has either, the node must join anew with an empty log
+    folder, while a majority of the others is up.""",
 )  # fmt: skip
 def start_covered(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -379,18 +396,11 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
         if _unread_cover(quorum, log) is not None:
             continue
         lost_from = max((one.end_offset for one in own if one.is_complete), default=0)
-        helpers = sorted(
-            {s.replica for s in quorum.credible_snapshots if s.end_offset >= start}
-            | set(intact_elsewhere(quorum, log.label, lost_from, start))
-        )
-        advice = (
-            f"Take a snapshot from {replicas_text(helpers)}."
-            if helpers
-            else "No replica at hand has one."
-        )
         reaching = max(
             (one for one in own if one.end_offset >= start), key=lambda one: one.id, default=None
         )
+        at = start if reaching is None else reaching.end_offset
+        helpers, advice = _who_covers(quorum, log, start, at)
         does = (
             "Kafka refuses to start."
             if reaching is None
@@ -405,6 +415,27 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
             end_offset=start,
             evidence={"log_start_offset": start, "covered_by": helpers},
         )
+
+
+def _who_covers(quorum: Quorum, log: LogView, start: int, at: int) -> tuple[list[str], str]:
+    """Who has a snapshot that reaches a log's start, or else files that give the state at an offset;
+    and what to do.
+    """
+    found = {one.replica for one in quorum.credible_snapshots if one.end_offset >= start}
+    if found:
+        holders = sorted(found, key=natural)
+        return holders, f"Take a snapshot from {replicas_text(holders)}."
+    makers = [
+        one.label
+        for one in quorum.peers
+        if one is not log and any(a <= at <= b for a, b in Held.by(quorum, one).ranges)
+    ]
+    if makers:
+        return (
+            makers,
+            f"No replica at hand has one, but {holding(makers)} the records: kraftlog checkpoint --at {at} writes one from them.",
+        )
+    return [], "No replica at hand has one."
 
 
 @check(

@@ -18,6 +18,7 @@ from kraftlog.plain import natural, sentence, some
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import forgotten_vote
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | No
 def intact_elsewhere(quorum: Quorum, label: str, start: int, end: int | None) -> list[str]:
     """The other replicas whose logs hold offsets [start, end) without damage."""
     end = start + 1 if end is None or end <= start else end
-    found = [one.label for one in quorum.logs if one.label != label and one.covers(start, end)]
+    found = [one.label for one in quorum.peers if one.label != label and one.covers(start, end)]
     return sorted(found, key=natural)
 
 
@@ -91,6 +92,7 @@ def _is_whole(quorum: Quorum, log: LogView) -> bool:
     return (
         state is not None
         and (log.last_epoch or 0) <= state.leader_epoch
+        and forgotten_vote(quorum, log) is None
         and (log.end_offset or 0) >= quorum.bounds.lower
         and not is_damaged
         and bool(log.evidence.log.crc_valid.all())

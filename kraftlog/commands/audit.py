@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from kraftlog import relations
@@ -83,7 +83,7 @@ def _audit_files(options: Options, form: str, report: str | None) -> int:
         quorum = replayed(options.input, options)
         result = audit_of(quorum)
         judged = judged_of(quorum, result, options)
-    _print(judged, form, _named(options.input))
+    _print(judged, form, " ".join(options.input))
     watch_files(options, quorum, judged)
     code = judged.exit_code
     if report is None:
@@ -113,7 +113,7 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     run, code = done.run, done.exit_code
     lake, run_id = run.lake, run.run_id
     judged = recorded(lake, run_id, code)
-    _print(judged, form, _named(options.input or run.row["inputs"]))
+    _print(judged, form, " ".join(options.input or run.row["inputs"]))
     watch_lake(options, lake, run_id, judged)
     if report is not None:
         return _told(write_lake_page(lake, report), code)
@@ -134,10 +134,6 @@ def _audit_each(roots: list[str], options: Options, form: str) -> int:
         _print(judged, form, root, title=root)
         worst = max(worst, judged.exit_code)
     return worst
-
-
-def _named(roots: Sequence[str]) -> str:
-    return " ".join(roots)
 
 
 def _print(judged: Judged, form: str, name: str, title: str | None = None) -> None:

@@ -1,14 +1,17 @@
-"""`lake check|compact|expire`: whether a lake is whole, and keeping it small.
+"""`lake check|compact|expire`: whether a lake is whole, and keeping it small; `sql`: a question to
+one, answered without Spark.
 
-A run does all of it by itself; these are for lakes that other tools have touched, and for those who
+A run keeps its lake by itself; these are for lakes that other tools have touched, and for those who
 want to see.
 """
 
 import argparse
 
-from kraftlog.commands.command import Arguments, command, family
+from kraftlog.commands.command import Arguments, add_format, command, family
 from kraftlog.commands.values import add_conf
+from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
+from kraftlog.report.rows import print_rows
 
 _ENOUGH = 2
 """So many small files of one table become one, where it is asked for."""
@@ -71,4 +74,29 @@ def _expire(chosen: argparse.Namespace) -> int:
     from kraftlog.pipeline.keeping import expire_lake
 
     print(expire_lake(options_in(chosen)))
+    return 0
+
+
+def _of_sql(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("query", metavar="QUERY", help="one query, such as: SHOW TABLES")
+    parser.add_argument("--lake", required=True, metavar="FOLDER", help="the lake")
+    add_format(parser)
+
+
+@command(
+    "sql",
+    "a query over a lake, without Spark",
+    "Answer one SQL query over the tables of a lake, as its newest whole run has published them. "
+    "DuckDB answers; nothing is written.",
+    arguments=_of_sql,
+    examples="""
+    kraftlog sql "SHOW TABLES" --lake lake/
+    kraftlog sql "SELECT severity, replica, message FROM findings" --lake lake/ --format json
+    """,
+)
+def _sql(chosen: argparse.Namespace) -> int:
+    require("sql")
+    from kraftlog.tables.query import answer
+
+    print_rows(answer(chosen.lake, chosen.query), chosen.format)
     return 0

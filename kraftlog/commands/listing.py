@@ -3,7 +3,6 @@
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 from kraftlog.commands.command import add_format, command
@@ -12,7 +11,8 @@ from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.report.rows import Row, print_rows
+from kraftlog.relations import Row, moment
+from kraftlog.report.rows import print_rows
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -97,8 +97,5 @@ def _moment(stamp: int) -> str | int | None:
     """Kafka's -1 is no time; what no calendar has stays a number."""
     if stamp == -1:
         return None
-    try:
-        moment = datetime.fromtimestamp(stamp // 1000, UTC)
-    except (OverflowError, OSError, ValueError):
-        return stamp
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{stamp % 1000:03}"
+    at = moment(stamp)
+    return stamp if at is None else f"{at:%Y-%m-%d %H:%M:%S}.{stamp % 1000:03}"

@@ -19,7 +19,6 @@ def about(top: argparse.ArgumentParser) -> Iterator[Command]:
     yield command(
         "completion",
         "print the script with which a shell completes commands and options",
-        "Print the script with which a shell completes commands and options.",
         arguments=_arguments,
         examples="""
         kraftlog completion bash > ~/.local/share/bash-completion/completions/kraftlog

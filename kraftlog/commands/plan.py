@@ -5,21 +5,25 @@ range that could not be read.
 """
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kraftlog.audit.loss_words import loss_rows, lost_words
-from kraftlog.audit.losses import losses_of
+from kraftlog.audit.loss_words import UNKNOWN, apart_words, loss_rows, lost_words
+from kraftlog.audit.losses import apart_fields, losses_of, lost_fields
+from kraftlog.audit.run import audit_of
 from kraftlog.commands.command import add_input, command, family, options_of
-from kraftlog.commands.link import add_link, links_of
-from kraftlog.commands.plan_input import add_dialect, fault_rows
+from kraftlog.commands.plan_input import add_dialect, add_link, fault_rows, links_of
 from kraftlog.errors import InputError
+from kraftlog.pipeline.judge import replayed
 from kraftlog.plain import tell
-from kraftlog.quorum.history import FileRecords
+from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
+from kraftlog.simulate.restart import Restart
+from kraftlog.simulate.restart_rows import apart_of, cut_of, judged_restarts, restart_row
 from kraftlog.simulate.rows import (
     boot_rows,
     election_rows,
@@ -27,7 +31,6 @@ from kraftlog.simulate.rows import (
     likely_leaders,
     truncation_rows,
 )
-from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
 
@@ -160,3 +163,61 @@ def _snapshot(chosen: argparse.Namespace) -> int:
         return found
 
     return _print(chosen, rows)
+
+
+_COLUMNS = ("replica", "node_id", "verdict", "reason", "lost", "needs", "order")
+"""Of a restart."""
+
+
+@command(
+    "plan restart",
+    "may each node be restarted, and what would it lose",
+    "For each node: safe, loses (and which objects), unsafe, or unknown (and whose copies would tell); with the order of a rolling restart.",
+    arguments=add_input,
+    examples="""
+    kraftlog plan restart --input replicas/
+    kraftlog plan restart --input replicas/ --format json
+    """,
+)
+def _restart(chosen: argparse.Namespace) -> int:
+    options = options_of(chosen)
+    quorum = replayed(options.input, options)
+    found = judged_restarts(quorum, audit_of(quorum).findings)
+    records = FileRecords(redactor_of(options), quorum.evidence.limits)
+    rows = []
+    for one in found:
+        row = restart_row(quorum, one)
+        row["lost"] = (
+            _in_words(quorum, records, one)
+            if chosen.format == "table"
+            else list(_lost(quorum, records, one))
+        )
+        rows.append({name: row[name] for name in _COLUMNS})
+    print_rows((*rows, *fault_rows(quorum)), chosen.format)
+    return 0
+
+
+def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:
+    """What the records from `lost_from` on had changed, or what the replica has otherwise than the
+    others; a row with `fault` where the state cannot be rebuilt there.
+    """
+    cut, apart = cut_of(quorum, one), apart_of(quorum, one)
+    if cut is not None:
+        found = lost_fields(quorum, records, *cut)
+    elif apart is not None:
+        found = apart_fields(quorum, records, apart)
+    else:
+        return
+    if found is None:
+        yield {"fault": f"{one.replica}: {UNKNOWN}"}
+        return
+    for each in found:
+        yield each._asdict() | {"key": list(each.key)}
+
+
+def _in_words(quorum: Quorum, records: Records, one: Restart) -> str:
+    """The first names of each kind; `--format json` has them whole."""
+    cut, apart = cut_of(quorum, one), apart_of(quorum, one)
+    if cut is None:
+        return "" if apart is None else apart_words(quorum, *apart).strip()
+    return lost_words(loss_rows(losses_of(quorum, records, [cut])[cut]))

@@ -1,32 +1,39 @@
-"""`plan join`: the whole way of a follower to its leader's end, over a link of the reader's.
+"""`plan join` and `plan failover`: the whole way of a follower to its leader's end, over a link of
+the reader's; what is kept and what is lost when the leader dies now, by old and new rules.
 
-In: parsed arguments. Out: one row per step. No Spark.
+In: parsed arguments. Out: rows on stdout, one per step or rule, the answer on stderr. No Spark.
 """
 
 import argparse
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from kraftlog.audit.loss_words import loss_rows, lost_words
+from kraftlog.audit.losses import losses_of
+from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command, options_of
-from kraftlog.commands.link import add_link, links_of
-from kraftlog.commands.plan_input import add_dialect, fault_rows
+from kraftlog.commands.plan_input import add_dialect, add_link, fault_rows, links_of
 from kraftlog.commands.values import at_least
 from kraftlog.errors import InputError
-from kraftlog.plain import counted, tell
-from kraftlog.quorum.joining import (
-    FetchSettings,
-    fetch_settings,
-)
+from kraftlog.plain import counted, numbers, offsets_are, sentence, tell
+from kraftlog.quorum.candidates import committed_holder
+from kraftlog.quorum.copies import untimed_from
+from kraftlog.quorum.history import FileRecords, Records
+from kraftlog.quorum.joining import FetchSettings, fetch_settings
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
 from kraftlog.report.rows import print_rows
+from kraftlog.simulate.failover_rows import TruncationRule, failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP, Way
 from kraftlog.simulate.join_rows import in_words, join_rows, named
 from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.rows import likely_leaders
 from kraftlog.source.collected import collected
+from kraftlog.source.settings import redactor_of
 
+Row = dict[str, Any]
 BANDWIDTH = 12_500_000
 """Of a link that was not named: 100 Mbit/s."""
 
@@ -36,10 +43,10 @@ class Joined(NamedTuple):
 
     leader: str
     settings: FetchSettings
-    rows: list[dict[str, Any]]
+    rows: list[Row]
 
 
-def _arguments(parser: argparse.ArgumentParser) -> None:
+def _of_join(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "follower", help="a replica, the id of a voter without a copy (an empty disk), or: new"
     )
@@ -64,13 +71,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     "plan join",
     "how a follower gets from its disk to the leader's end, step by step",
     "How a follower gets from its disk to the leader's end: each request with position, size and time, its disk after it, and what becomes of it if it stops there.",
-    arguments=_arguments,
+    arguments=_of_join,
     examples="""
     kraftlog plan join 2 --input replicas/
     kraftlog plan join new --input replicas/ --bandwidth 1000000 --latency 20
     """,
 )
-def _run(chosen: argparse.Namespace) -> int:
+def _join(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     quorum = collected(options.input, options)
     (link,) = links_of(chosen.bandwidth or BANDWIDTH, chosen.round_trip_ms)
@@ -78,7 +85,7 @@ def _run(chosen: argparse.Namespace) -> int:
     dialect = Dialect(chosen.dialect)
     leader, settings, rows = joined(quorum, chosen.follower, chosen.leader, link, given, dialect)
     shown = rows if chosen.format == "json" else [in_words(row) for row in rows]
-    tell(_summary(chosen.follower, leader, rows))
+    tell(_arrival(chosen.follower, leader, rows))
     tell(_by(settings))
     print_rows((*shown, *fault_rows(quorum)), chosen.format)
     return 0
@@ -108,7 +115,7 @@ def joined(
     return Joined(leads, settings, list(rows))
 
 
-def _summary(follower: str, leader: str, rows: list[dict[str, Any]]) -> str:
+def _arrival(follower: str, leader: str, rows: list[Row]) -> str:
     """The answer in one sentence."""
     last = rows[-1]
     if last["what"] != CAUGHT_UP:
@@ -122,3 +129,114 @@ def _by(settings: FetchSettings) -> str:
     """Which settings the way is reckoned with, and where they stand."""
     chunk, fetch, timeout = settings.chunk, settings.fetch, settings.timeout
     return f"{FETCHED_SNAPSHOT_BYTES} is {chunk.value} ({chunk.source}), {FETCHED_BYTES} {fetch.value} ({fetch.source}), {FETCH_TIMEOUT} {timeout.value} ({timeout.source})"
+
+
+def _of_failover(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    parser.add_argument(
+        "--leader",
+        metavar="REPLICA",
+        help="the leader that dies; by default the voter that would be elected",
+    )
+    parser.add_argument(
+        "--round-trip-ms",
+        "--latency",
+        type=partial(at_least, 0),
+        default=1,
+        metavar="MS",
+        help="round trip between voters, for what each rule costs a day",
+    )
+
+
+@command(
+    "plan failover",
+    "what is kept and lost when the leader dies now, and then its successor too",
+    "What is kept when the leader dies now, and what is lost if the next leader dies before its follower has fetched again. "
+    "Three rules of truncation are compared: to the high watermark, the same with acknowledgements that are held for a round trip, and by leader epochs. "
+    "KRaft follows the last one.",
+    arguments=_of_failover,
+    examples="kraftlog plan failover --input replicas/",
+)
+def _failover(chosen: argparse.Namespace) -> int:
+    options = options_of(chosen)
+    quorum = collected(options.input, options)
+    records = FileRecords(redactor_of(options), quorum.evidence.limits)
+    rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))
+    own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
+    lost = at_risk(own)
+    end = own[0]["acknowledged_end_offset"] if own else quorum.bounds.lower
+    summary = _summary(quorum, own, end, lost)
+    tell(summary + _later(quorum, end) + at_risk_words(quorum, end, lost, records))
+    print_rows((*rows, *fault_rows(quorum)), chosen.format)
+    return 0
+
+
+def _can_lead(row: Row) -> bool:
+    """Whether the leader of a row can be elected, or may be."""
+    return row["can_lead"] is not False
+
+
+def at_risk(own: Sequence[Row]) -> int:
+    """How many offsets may be lost: the next leader lacks them, or its follower does when it dies
+    too.
+    """
+    able = [row for row in own if _can_lead(row)]
+    lacking = [
+        row["acknowledged_end_offset"] - row["leader_lacks_from_offset"]
+        for row in able
+        if row["leader_lacks_from_offset"] is not None
+    ]
+    return max([*lacking, *(row["lost_if_leader_dies_too"] for row in able)], default=0)
+
+
+def at_risk_words(quorum: Quorum, end: int, lost: int, records: Records) -> str:
+    """A sentence with the objects that are at risk below an offset, where any are."""
+    holder = committed_holder(quorum, end - lost) if lost else None
+    if holder is None:
+        return ""
+    cut = holder.label, end - lost
+    return f". {lost_words(loss_rows(losses_of(quorum, records, [cut])[cut]))}"
+
+
+def _later(quorum: Quorum, end: int) -> str:
+    """What the leader has committed since the disks were copied, by a pulled log or a describe."""
+    if end >= quorum.bounds.lower:
+        return ""
+    where = "written after the copies were made"
+    if untimed_from(quorum) is not None:
+        where = "held by no copy at hand"
+    return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but {where}: copy again to know of them"
+
+
+def _summary(quorum: Quorum, own: list[Row], end: int, lost: int) -> str:
+    """The answer in one sentence: what KRaft's own rule keeps."""
+    if not own:
+        return "without the leader, copies of fewer than two voters are left (a disk that the voter set does not name is none): nothing tells who could take over"
+    if not any(map(_can_lead, own)):
+        return "no voter at hand can take over: the quorum stands still until the leader is back"
+    if lost:
+        at_risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
+        return f"of what the copies prove committed (below offset {end}), {at_risk}"
+    who = _who_can(quorum, {row["leader"]: row["can_lead"] for row in own})
+    return f"{who}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once{_stands_still(quorum)}"
+
+
+def _stands_still(quorum: Quorum) -> str:
+    """What two deaths do to a quorum in which the others are no majority."""
+    voters = quorum.voter_set.ids if quorum.voter_set else ()
+    if len(voters) - 2 >= quorum.bounds.majority:
+        return ""
+    return ". The quorum then stands still until one of the two is back with its disk"
+
+
+def _who_can(quorum: Quorum, can_lead: Mapping[str, bool | None]) -> str:
+    """Who takes over for certain, and who needs the votes of voters that nobody has copied."""
+    sure, open_ = (
+        sorted(one for one in can_lead if can_lead[one] is told) for told in (True, None)
+    )
+    missing = quorum.bounds.missing_voters
+    noun = "voter" if len(missing) == 1 else "voters"
+    votes = f"if {noun} {numbers(missing)}, of which no copy is at hand, vote for it"
+    words = [f"{replicas_text(sure)} can take over"] if sure else []
+    words += [f"{replicas_text(open_)} may take over, {votes}"] if open_ else []
+    return "; ".join(words)

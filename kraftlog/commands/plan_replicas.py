@@ -21,14 +21,13 @@ from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.epochs import consumer_epoch_end
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import (
     Consumer,
-    NoOffsetForPolicy,
     Offsets,
     Policy,
     classify,
+    consumer_epoch_end,
     fetch_error,
     next_step,
 )
@@ -48,7 +47,6 @@ from kraftlog.simulate.traffic import (
     MOST,
     PRICE_PER_GB,
     Traffic,
-    by_topic,
     evenly,
     from_file,
 )
@@ -57,7 +55,6 @@ from kraftlog.source.settings import redactor_of
 from kraftlog.state.image import Image
 
 Row = dict[str, Any]
-RAISES = "tells_the_application"
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -174,21 +171,17 @@ def _run(chosen: argparse.Namespace) -> int:
     }
     options = load_options(given)
     others = _other_rows(chosen)
-    if others is not None or chosen.lake is None:
-        quorum = _quorum(options)
-        faults = tuple(fault_rows(quorum))
-    else:
-        quorum, faults = None, ()
+    quorum = None if others is None and chosen.lake is not None else _quorum(options)
+    faults = () if quorum is None else tuple(fault_rows(quorum))
     if others is not None and quorum is not None:
-        print_rows((*others(quorum), *faults), chosen.format)
-        return 0
-    cluster = _cluster(chosen, options, quorum)
-    traffic = _traffic(chosen, cluster)
-    if chosen.partitions:
-        rows = list(partition_rows(cluster, selector, traffic, chosen.price_per_gb))
+        rows = others(quorum)
     else:
-        found = select_all(cluster, selector, traffic)
-        rows = list(rack_rows(found, traffic, chosen.price_per_gb))
+        cluster = _cluster(chosen, options, quorum)
+        traffic, price = _traffic(chosen, cluster), chosen.price_per_gb
+        if chosen.partitions:
+            rows = partition_rows(cluster, selector, traffic, price)
+        else:
+            rows = rack_rows(select_all(cluster, selector, traffic), traffic, price)
     print_rows((*rows, *faults), chosen.format)
     return 0
 
@@ -230,17 +223,19 @@ def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None
         image = furthest_image(quorum, options, chosen.at)
         tell(f"the state of {image.replica} at {image.end_offset}")
         cluster = cluster_of(image.state)
-    _tell_bare(cluster)
+    bare = cluster.without_rack
+    if bare:  # no consumer can be near to these
+        whole = len(bare) == len(cluster.brokers)
+        which = "no broker names" if whole else f"brokers {', '.join(map(str, bare))} do not name"
+        tell(f"{which} a rack; set broker.rack")
     return cluster
 
 
 def _traffic(chosen: argparse.Namespace, cluster: Cluster) -> Traffic:
     places = [(one.topic, one.partition) for one in cluster.partitions]
     total: float | None = chosen.bytes_per_day
-    if chosen.traffic == EVEN:
-        return evenly(places, cluster.racks, total)
-    if chosen.traffic == BY_TOPIC:
-        return by_topic(places, cluster.racks, total)
+    if chosen.traffic in (EVEN, BY_TOPIC):
+        return evenly(places, cluster.racks, total, by_topic=chosen.traffic == BY_TOPIC)
     traffic, unknown = from_file(chosen.traffic, places, cluster.racks)
     if unknown:
         count = counted(len(unknown), "line")
@@ -267,15 +262,6 @@ def furthest_image(quorum: Quorum, options: Options, at: int | None) -> Image:
         except InputError as error:
             first = first or error
     raise first or InputError("no replica holds a readable metadata log")
-
-
-def _tell_bare(cluster: Cluster) -> None:
-    """Brokers that no consumer can be near to."""
-    bare = cluster.without_rack
-    if bare:
-        whole = len(bare) == len(cluster.brokers)
-        which = "no broker names" if whole else f"brokers {', '.join(map(str, bare))} do not name"
-        tell(f"{which} a rack; set broker.rack")
 
 
 def serving_rows(
@@ -307,8 +293,5 @@ def serving_rows(
         if vector is not None and epoch is not None:
             told = consumer_epoch_end(vector, epoch, lower)
         consumer = Consumer(offset, epoch, policy)
-        try:
-            step, at = next_step(consumer, held, vector.end_offset if vector else 0, told)
-            yield row | {"reader": str(step), "goes_on_from": at}
-        except NoOffsetForPolicy:
-            yield row | {"reader": RAISES, "goes_on_from": None}
+        step, at = next_step(consumer, held, vector.end_offset if vector else 0, told)
+        yield row | {"reader": str(step), "goes_on_from": at}

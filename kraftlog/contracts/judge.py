@@ -3,19 +3,33 @@
 In: `SuiteRows`. Out: `ContractResult`s, in the order of the suites. A contract that could not be
 judged is errored, never passed. Each suite is asked of its batch, with no checkpoint and no
 validation definition around it: those store suites and answers, and look whether what is stored has
-changed, for a quarter of the time more. Everything stays in memory.
+changed, for a quarter of the time more. Everything stays in memory, without a word to the makers of
+Great Expectations, and without its pages: they load scripts of others from the network.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+# Great Expectations reads this once, when it is imported.
+os.environ["GX_ANALYTICS_ENABLED"] = "false"
+
+import great_expectations as gx
 import numpy as np
+from great_expectations.data_context.types.base import (
+    DataContextConfig,
+    InMemoryStoreBackendDefaults,
+    ProgressBarsConfig,
+)
+from great_expectations.datasource.fluent.pandas_datasource import PandasDatasource
+from great_expectations.expectations.expectation import Expectation
+from great_expectations.expectations.row_conditions import Column
 
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
-from kraftlog.contracts.gx import Column, gx, made_once, new_context, new_source
 from kraftlog.contracts.subjects import RunOfLake, SuiteRows, said
-from kraftlog.contracts.suites import AUDIT, Contract, ContractResult, Suite, class_name
+from kraftlog.contracts.suites import AUDIT, Contract, ContractResult, Suite
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.promise import CONDITION
 
@@ -44,8 +58,7 @@ def _subject(run: RunOfLake, suite: Suite) -> SuiteRows:
 
 def judge(subjects: Sequence[SuiteRows]) -> list[ContractResult]:
     """Judge all subjects."""
-    context = new_context()
-    source = _source(context, [one.suite.name for one in subjects])
+    source = _source([one.suite.name for one in subjects])
     results: list[ContractResult] = []
     for subject in subjects:
         if subject.frame is not None:
@@ -56,14 +69,44 @@ def judge(subjects: Sequence[SuiteRows]) -> list[ContractResult]:
     return results
 
 
-def _source(context: Any, names: Iterable[str]) -> Any:
-    """An asset per suite, all added before the context knows of any: it writes its whole
-    configuration with every one that is added later.
+def _source(names: Iterable[str]) -> Any:
+    """An asset per suite, in a context that keeps everything in memory; all are added before it
+    knows of any: it writes its whole configuration with every one that is added later.
     """
-    source = new_source("lake")
+    config = DataContextConfig(
+        # Its own default is a site in a temporary folder.
+        store_backend_defaults=InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        data_docs_sites={},
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    context = gx.get_context(project_config=config, mode="ephemeral")
+    source: Any = PandasDatasource(name="lake")
     for name in names:
         source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(_WHOLE)
     return context.data_sources.add_pandas(datasource=source)
+
+
+@contextmanager
+def _made_once() -> Iterator[None]:
+    """Have each expectation make its configuration once meanwhile: Great Expectations asks for it
+    anew with each of its arguments, some 90 times for each contract, which took a third of judging.
+    """
+    kind: Any = Expectation
+    making = kind.configuration
+    made: dict[int, tuple[Any, Any]] = {}
+
+    def configuration(self: Any) -> Any:
+        # The expectation is kept too, so that its number stays its own.
+        if id(self) not in made:
+            made[id(self)] = self, making.fget(self)
+        return made[id(self)][1]
+
+    kind.configuration = property(configuration)
+    try:
+        yield
+    finally:
+        kind.configuration = making
 
 
 def _judged(source: Any, subject: SuiteRows) -> list[ContractResult]:
@@ -79,7 +122,7 @@ def _judged(source: Any, subject: SuiteRows) -> list[ContractResult]:
     if expectations:
         data = source.get_asset(suite.name).get_batch_definition(_WHOLE)
         batch = data.get_batch({"dataframe": subject.frame})
-        with made_once():
+        with _made_once():
             validation = batch.validate(gx.ExpectationSuite(suite.name, expectations=expectations))
         # The results come in an order of their own.
         judged = {one.expectation_config.meta[_NUMBER]: one for one in validation.results}
@@ -98,13 +141,17 @@ def _why_skipped(subject: SuiteRows, contract: Contract) -> str | None:
     return None
 
 
+def expectation_class(name: str) -> Any:
+    """expect_column_max_to_be_between → ExpectColumnMaxToBeBetween."""
+    return getattr(gx.expectations, "".join(word.capitalize() for word in name.split("_")))
+
+
 def _expectation(contract: Contract, number: int) -> Any:
-    kind = getattr(gx.expectations, class_name(contract.expectation))
     arguments = dict(contract.arguments)
     if CONDITION in arguments:
         ((column, values),) = arguments[CONDITION].items()
         arguments[CONDITION] = Column(column).is_in(list(values))
-    return kind(
+    return expectation_class(contract.expectation)(
         **arguments,
         severity=contract.severity,
         notes=contract.reason,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from kraftlog.audit.run import ERRORED, SKIPPED
-from kraftlog.contracts.scans import Scans
+from kraftlog.contracts.measures import Scans
 from kraftlog.contracts.suites import ERRORED_CHECKS, Contract, Suite
 from kraftlog.failures import in_short
 from kraftlog.plain import in_line

@@ -108,17 +108,12 @@ def _suite(name: str, contracts: list[Contract]) -> Suite:
 
 
 def _contract(table: str, promise: Promise, prefix: str) -> Contract:
-    arguments = {key: _filled(value) for key, value in promise.arguments.items()}
+    arguments = _filled(promise.arguments)
     measure = None
     if promise.counts is not None:
         arguments["column"] = prefix + arguments["column"]
-        measure = parse_measure(_filled_in(promise.counts))
+        measure = parse_measure(_filled(promise.counts))
     return Contract(table, promise.expectation, arguments, promise.severity, promise.why, measure)
-
-
-def class_name(expectation: str) -> str:
-    """expect_column_max_to_be_between → ExpectColumnMaxToBeBetween."""
-    return "".join(word.capitalize() for word in expectation.split("_"))
 
 
 def _vocabularies() -> dict[str, list[str]]:
@@ -134,15 +129,11 @@ def _vocabularies() -> dict[str, list[str]]:
 
 def _filled(value: Any) -> Any:
     """A vocabulary in place of its name, lists for tuples; other values as they are."""
+    if isinstance(value, Mapping):
+        return {key: _filled(inner) for key, inner in value.items()}
     if isinstance(value, str) and value.startswith("@"):
         return _vocabularies()[value]
     return list(value) if isinstance(value, tuple) else value
-
-
-def _filled_in(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _filled_in(inner) for key, inner in value.items()}
-    return _filled(value)
 
 
 def audit_suite(checks: Iterable[Check] = CATALOGUE) -> Suite:

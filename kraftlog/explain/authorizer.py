@@ -51,7 +51,7 @@ _RESOURCE = {2: "Topic", 32: "Group"}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One line of the authorizer's log; `timestamp` in ms, taken as UTC unless told otherwise."""
+    """One line of the authorizer's log; `timestamp` in ms, taken as UTC."""
 
     timestamp: int
     principal: str
@@ -64,19 +64,14 @@ class Access:
 
     def as_row(self) -> dict[str, Any]:
         """For scripts."""
-        return {
-            "principal": self.principal,
-            "host": self.host,
-            "operation": self.operation,
-            "request": self.request,
-            "timestamp": self.timestamp,
-        }
+        shown = ("principal", "host", "operation", "request", "timestamp")
+        return {name: getattr(self, name) for name in shown}
 
     def __str__(self) -> str:
         return f"{self.principal} from {self.host} ({self.request})"
 
 
-def read_accesses(lines: Iterable[str], offset_ms: int = 0) -> Iterator[Access]:
+def read_accesses(lines: Iterable[str]) -> Iterator[Access]:
     """The accesses of a log; lines of another form are passed over."""
     for line in lines:
         found = _LINE.search(line)
@@ -84,7 +79,7 @@ def read_accesses(lines: Iterable[str], offset_ms: int = 0) -> Iterator[Access]:
         if found is None or time is None:
             continue
         yield Access(
-            time + offset_ms,
+            time,
             found["principal"],
             found["host"],
             found["operation"],
@@ -135,12 +130,10 @@ def _writes(access: Access, change: Change) -> bool:
 def _names(access: Access, change: Change, topics: Mapping[str, str]) -> bool:
     """Whether a request's resource is the very object that changed."""
     value: Any = change.after or change.before or {}
+    resource = (access.resource_type, access.resource_name)
     if change.table == "topics":
-        return (access.resource_type, access.resource_name) == ("Topic", value["name"])
+        return resource == ("Topic", value["name"])
     if change.table == "partitions":
-        named = topics.get(change.key[0])
-        return (access.resource_type, access.resource_name) == ("Topic", named)
-    if change.table == "configs" and change.key[0] in _RESOURCE:
-        kind = _RESOURCE[change.key[0]]
-        return (access.resource_type, access.resource_name) == (kind, change.key[1])
-    return False
+        return resource == ("Topic", topics.get(change.key[0]))
+    is_config = change.table == "configs"
+    return is_config and resource == (_RESOURCE.get(change.key[0]), change.key[1])

@@ -28,7 +28,7 @@ from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.known import Known
 from kraftlog.state.outline import PARTITION_TYPES
-from kraftlog.state.replay import Replay, Visible
+from kraftlog.state.replay import Origin, Replay, Visible
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import OPERATIONS, TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow
@@ -231,11 +231,7 @@ class _Lineage:
                 apply = replay.apply_control if event.is_control else replay.apply
                 seen = apply(event.origin, event.data)
                 if offset in offsets and not any(one.origin.offset == offset for one in seen):
-                    origin = event.origin
-                    yield Moment(
-                        self.name, offset, origin.timestamp, origin.batch_leader_epoch,
-                        origin.type, (), offset, event.data,
-                    )  # fmt: skip
+                    yield self._moment(event.origin, (), offset, event.data)
                 yield from self._told(seen, offset)
         if reached < int(self.links.end[last - 1]):
             log, row = self.links.logs[int(self.links.log[at])], int(self.links.row[at])
@@ -269,12 +265,17 @@ class _Lineage:
         for origin, held in groupby(seen, key=lambda one: one.origin):
             changes = tuple(one.change for one in held if not tables or one.change.table in tables)
             if changes:
-                yield Moment(
-                    self.name,
-                    origin.offset or 0,
-                    origin.timestamp,
-                    origin.batch_leader_epoch,
-                    origin.type,
-                    changes,
-                    shown,
-                )
+                yield self._moment(origin, changes, shown)
+
+    def _moment(
+        self,
+        at: Origin,
+        changes: tuple[Change, ...],
+        shown: int,
+        record: dict[str, Any] | None = None,
+    ) -> Moment:
+        """What the record at a place changed."""
+        return Moment(
+            self.name, at.offset or 0, at.timestamp, at.batch_leader_epoch, at.type,
+            changes, shown, record,
+        )  # fmt: skip

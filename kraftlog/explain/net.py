@@ -4,12 +4,12 @@ In: moments, and two offsets. Out: `Change`s against the first of the two, in th
 tables, and rows of them. What came and went in between is no difference.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from kraftlog.explain.moments import SNAPSHOT, Moment
-from kraftlog.explain.words import object_name, sentences
+from kraftlog.explain.words import TopicNames, object_name, sentences
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.state.declare import Key
 from kraftlog.state.state import Change
@@ -18,19 +18,13 @@ from kraftlog.state.tables import TABLE
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """The changes from `first` to `end` (both exclusive ends of states), how topics are called, and
-    where the history at hand begins: later than `first` where the beginning is missing.
+    """The changes from one offset to another (both exclusive ends of states), how topics are called,
+    and where the history at hand begins: later than the first where the beginning is missing.
     """
 
-    first: int
-    end: int
     changes: tuple[Change, ...]
-    names: Mapping[str, str]
+    names: TopicNames
     begins: int
-
-    def name(self, topic_id: str) -> str:
-        """How a topic is called."""
-        return self.names.get(topic_id, f"(id {topic_id})")
 
 
 def object_rows(found: Net) -> Iterator[dict[str, Any]]:
@@ -39,22 +33,19 @@ def object_rows(found: Net) -> Iterator[dict[str, Any]]:
         change = "changed"
         if one.before is None or one.after is None:
             change = "new" if one.before is None else "gone"
-        title = object_name(one, found.name)
-        text = "; ".join(sentences(one, found.name))
+        title = object_name(one, found.names)
+        text = "; ".join(sentences(one, found.names))
         yield {"kind": "object", "change": change, "name": title, "text": text}
 
 
 def net(moments: Iterable[Moment], first: int, end: int) -> Net:
     """What the records that became visible in [first, end) changed together, along `main`."""
     found: dict[tuple[str, Key], Change] = {}
-    names: dict[str, str] = {}
-    begins = 0
+    names, begins = TopicNames(), 0
     for one in moments:
         if one.lineage != MAIN:
             break
-        for change in one.changes:
-            if change.table == "topics":
-                names[change.key[0]] = (change.after or change.before or {})["name"]
+        names.take(one.changes)
         if one.record_type == SNAPSHOT:
             begins = one.offset
         elif first <= one.seen_offset < end:
@@ -65,4 +56,4 @@ def net(moments: Iterable[Moment], first: int, end: int) -> Net:
     order = {name: index for index, name in enumerate(TABLE)}
     told = [one for one in found.values() if one.before != one.after]
     told.sort(key=lambda one: (order[one.table], str(one.key)))
-    return Net(first, end, tuple(told), names, begins)
+    return Net(tuple(told), names, begins)

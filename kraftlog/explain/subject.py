@@ -11,20 +11,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.errors import UsageError
+from kraftlog.explain.words import CONFIG_RESOURCES
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.state.declare import Data
 from kraftlog.state.state import Change
 
 TOPIC, BROKER = 2, 4
-RESOURCES = {
-    "topic": TOPIC,
-    "broker": BROKER,
-    "broker_logger": 8,
-    "client_metrics": 16,
-    "group": 32,
-}
+RESOURCES = {name.replace(" ", "_"): number for number, name in CONFIG_RESOURCES.items()}
 """Resource types of configs, by Kafka's names."""
-KINDS = ("topic", "partition", "broker", "controller", "config", "principal", "feature", "offsets")
+_TABLES = {
+    "topic": ("topics", "partitions", "configs"),
+    "partition": ("topics", "partitions"),
+    "broker": ("brokers", "configs"),
+    "controller": ("controllers", "voters"),
+    "config": ("configs",),
+    "principal": ("acls", "scram_credentials", "client_quotas", "delegation_tokens"),
+    "feature": ("features",),
+    "offsets": (),
+}
 FORMS = "topic NAME, partition NAME-N, broker ID, controller ID, config topic/NAME, principal User:NAME, feature NAME, or offsets A-B"
 _OFFSETS = re.compile(r"(\d+)(?:\s*(?:-|\.\.|to)\s*(\d+))?")
 _PARTITION = re.compile(r"(.+)-(\d+)")
@@ -51,9 +55,9 @@ class Subject:
     def title(self) -> str:
         """How it is called in a heading."""
         if self.kind == "config":
-            whose = next(name for name, number in RESOURCES.items() if number == self.number)
             key = f" {self.key}" if self.key else ""
-            return f"config{key} of {whose.replace('_', ' ')} {self.name or '(default of all)'}"
+            whose = CONFIG_RESOURCES[self.number]
+            return f"config{key} of {whose} {self.name or '(default of all)'}"
         return f"{self.kind} {self.name}"
 
     @property
@@ -95,26 +99,15 @@ class Subject:
         return self.kind == "topic" and change.key[:2] == (TOPIC, topic)
 
 
-_TABLES = {
-    "topic": ("topics", "partitions", "configs"),
-    "partition": ("topics", "partitions"),
-    "broker": ("brokers", "configs"),
-    "controller": ("controllers", "voters"),
-    "config": ("configs",),
-    "principal": ("acls", "scram_credentials", "client_quotas", "delegation_tokens"),
-    "feature": ("features",),
-}
-
-
 def subject_of(words: Sequence[str]) -> Subject:
     """What the words mean.
 
     Raises UsageError where they mean nothing, with the forms that do."""
     text = " ".join(words).strip()
     kind, _, rest = text.partition(" ")
-    if not rest and ":" in text and text.split(":")[0] in KINDS:
+    if not rest and ":" in text and text.split(":")[0] in _TABLES:
         kind, _, rest = text.partition(":")
-    if kind in KINDS and rest:
+    if kind in _TABLES and rest:
         return _named(kind, rest.strip())
     if text.startswith("User:"):
         return _named("principal", text)
@@ -137,6 +130,7 @@ def subjects_of(words: Sequence[str]) -> list[Subject]:
 
 
 def _named(kind: str, name: str) -> Subject:
+    tables = frozenset(_TABLES[kind])
     if kind == "offsets":
         found = _OFFSETS.fullmatch(name)
         if found is None:
@@ -146,8 +140,7 @@ def _named(kind: str, name: str) -> Subject:
             raise UsageError(f"{name!r} ends before it begins: write 100-140")
         if last > LAST_OFFSET:
             raise UsageError(f"{name!r} goes beyond the last offset that there can be")
-        return Subject(kind, name, frozenset(), first=first, end=last + 1)
-    tables = frozenset(_TABLES[kind])
+        return Subject(kind, name, tables, first=first, end=last + 1)
     if kind in ("broker", "controller"):
         if not name.isdecimal():
             raise UsageError(f"{name!r} is not a node id: write {kind} 12")

@@ -6,14 +6,14 @@ In: moments in order, a subject, what the quorum knows of leaders and of committ
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kraftlog.explain.authorizer import Access, who_wrote
 from kraftlog.explain.moments import SNAPSHOT, Moment
 from kraftlog.explain.subject import Subject
-from kraftlog.explain.words import object_name, sentences
+from kraftlog.explain.words import TopicNames, object_name, sentences
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranges import Range
@@ -97,22 +97,6 @@ class Entry:
         return COMMITTED if self.committed else NOT_COMMITTED
 
 
-@dataclass(slots=True)
-class _Names:
-    """Names of topics by id, as the moments tell them."""
-
-    known: dict[str, str] = field(default_factory=dict)
-
-    def take(self, changes: Iterable[Change]) -> None:
-        for one in changes:
-            if one.table == "topics":
-                value = one.after or one.before or {}
-                self.known[one.key[0]] = value["name"]
-
-    def __call__(self, topic_id: str) -> str:
-        return self.known.get(topic_id, f"(id {topic_id})")
-
-
 def timeline(
     moments: Iterable[Moment],
     subject: Subject,
@@ -123,7 +107,7 @@ def timeline(
     """The entries of a subject; only those between two times (ms, both inclusive) where they are
     given.
     """
-    names = _Names()
+    names = TopicNames()
     log = sorted(accesses, key=lambda one: one.timestamp)
     for one in moments:
         names.take(one.changes)
@@ -149,7 +133,7 @@ def timeline(
         )
 
 
-def _lines(one: Moment, changes: tuple[Change, ...], names: _Names) -> Iterator[str]:
+def _lines(one: Moment, changes: tuple[Change, ...], names: TopicNames) -> Iterator[str]:
     for each in changes[:TOLD_CHANGES]:
         yield from sentences(each, names)
     if len(changes) > TOLD_CHANGES:
@@ -192,15 +176,7 @@ def entry_rows(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
 
 def _change_rows(change: Change, name: str) -> Iterator[dict[str, Any]]:
     for each in of_key(change.table, change.key, change.before, change.after):
-        yield {
-            "object": name,
-            "table": each.table,
-            "key": list(each.key),
-            "change": each.change,
-            "field": each.field,
-            "before": each.before,
-            "after": each.after,
-        }
+        yield {"object": name, **each._asdict(), "key": list(each.key)}
 
 
 def _iso(milliseconds: int) -> str | None:

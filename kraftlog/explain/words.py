@@ -6,7 +6,8 @@ clients.admin.ScramMechanism.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.plain import host_port
@@ -29,8 +30,24 @@ CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker logger", 16: "client met
 SILENT = frozenset({"partitionEpoch", "topicId", "partitionId", "directories"})
 """Fields whose change by itself tells a person nothing; JSON has them all."""
 
+
+@dataclass(slots=True)
+class TopicNames:
+    """A topic's id → its name, as it was then: as the changes tell them."""
+
+    known: dict[str, str] = field(default_factory=dict)
+
+    def take(self, changes: Iterable[Change]) -> None:
+        """Take in names."""
+        for one in changes:
+            if one.table == "topics":
+                self.known[one.key[0]] = (one.after or one.before or {})["name"]
+
+    def __call__(self, topic_id: str) -> str:
+        return self.known.get(topic_id, f"(id {topic_id})")
+
+
 Names = Callable[[str], str]
-"""A topic's id → its name, as it was then."""
 
 
 def sentences(change: Change, names: Names) -> Iterator[str]:
@@ -65,7 +82,10 @@ def object_name(change: Change, names: Names) -> str:
         case "scram_credentials":
             return f"{_named(MECHANISMS, value['mechanism'])} credential of user {value['name']}"
         case "client_quotas":
-            return f"quota {value['key']} of {entity_text(value)}"
+            whom = (
+                f"{one['entityType']} {one['entityName'] or '(default)'}" for one in value["entity"]
+            )
+            return f"quota {value['key']} of {', '.join(whom)}"
         case "delegation_tokens":
             return f"delegation token {value['tokenId']} of {value['owner']}"
         case "voters":
@@ -106,7 +126,7 @@ def plain_name(change: Change, names: Names) -> str:
     if change.table == "topics":
         return str(value["name"])
     if change.table == "scram_credentials":
-        return f"{value['name']} ({mechanism_name(value['mechanism'])})"
+        return f"{value['name']} ({_named(MECHANISMS, value['mechanism'])})"
     if change.table == "kraft_version":
         return str(value["kRaftVersion"])
     return _KIND.sub("", object_name(change, names))
@@ -122,19 +142,8 @@ def acl_text(value: Data) -> str:
     return f"ACL {who} {operation} on {where} from {value['host']}"
 
 
-def entity_text(value: Data) -> str:
-    """Whom a quota is for."""
-    parts = (f"{one['entityType']} {one['entityName'] or '(default)'}" for one in value["entity"])
-    return ", ".join(parts)
-
-
 def _named(names: tuple[str, ...], code: int) -> str:
     return names[code] if 0 <= code < len(names) else f"({code})"
-
-
-def mechanism_name(code: int) -> str:
-    """A SCRAM mechanism by its name."""
-    return _named(MECHANISMS, code)
 
 
 def leader_text(leader: int) -> str:

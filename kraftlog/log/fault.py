@@ -61,6 +61,9 @@ RANGE_KINDS = frozenset(
     }
 )
 
+READING_KINDS = frozenset({FaultKind.BATCH_TOO_LARGE, FaultKind.VANISHED, FaultKind.UNREADABLE})
+"""Faults of reading, not of the bytes: Kafka does not stop at them."""
+
 
 class Fault(NamedTuple):
     """One fault. `position` and `size_bytes` are bytes in the file; `batch_position` that of the

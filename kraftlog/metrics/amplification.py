@@ -14,18 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from kraftlog.metrics.shared_log import SharedLog
-from kraftlog.metrics.sizes import (
+from kraftlog.metrics.costs import (
     FENCE_BROKER_FIELDS,
     ISR_CHANGE_FIELDS,
     fan_out_bytes,
     message_size_bytes,
 )
+from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.native.sorting import order_of
 from kraftlog.quorum.evidence import Longs
-from kraftlog.relations import moment
+from kraftlog.relations import Row, moment
 
-Row = dict[str, Any]
 BURST_GAP_MS = 10
 """Batches of one controller operation are appended within a few ms; NoOps come every 500 ms."""
 

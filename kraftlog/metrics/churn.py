@@ -8,17 +8,14 @@ change frequently".
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from kraftlog.metrics.objects import OPEN, Lives
-from kraftlog.metrics.shared_log import SharedLog
+from kraftlog.metrics.shared_log import SharedLog, rises
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import HOUR_MS
-from kraftlog.relations import moment
-
-Row = dict[str, Any]
+from kraftlog.relations import Row, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +67,8 @@ def churn_rows(log: SharedLog, every: Mapping[str, Lives]) -> list[Row]:
 
 
 def _hours(log: SharedLog) -> _Hours:
-    times = np.maximum.accumulate(log.base_timestamps)
-    hours = times - times % HOUR_MS
-    first = np.flatnonzero(
-        np.concatenate([np.ones(min(len(log), 1), np.bool_), np.diff(hours) > 0])
-    )
+    hours = log.base_timestamps - log.base_timestamps % HOUR_MS
+    first = rises(hours)
     return _Hours(hours[first], log.base_offsets[first], log.unbroken_from)
 
 

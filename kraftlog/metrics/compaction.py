@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from kraftlog import relations
 from kraftlog.decode.tabular import timestamps
 from kraftlog.message.catalogue import spec_of
-from kraftlog.metrics.last_records import KeyNumbers, last_of_each
-from kraftlog.metrics.numbering import as_lists, of_lists
+from kraftlog.metrics.numbering import KeyNumbers, as_lists, last_of_each, of_lists
 from kraftlog.metrics.record_totals import numbers
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.relations import BOOL, LONG, TEXT, TIMESTAMP, column
@@ -239,3 +238,11 @@ def _tombstones(how: KeyOf, payload: pa.StructArray) -> Flags:
     column = payload.field(field)
     found = column.is_null() if value is None else pc.fill_null(pc.equal(column, value), False)
     return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def state_bytes(offsets: OffsetMap) -> int:
+    """Bytes of the last record of every object that has not been deleted: the state as KIP-630's
+    comparison means it, by the records of this log.
+    """
+    found = offsets.survivors()
+    return int(np.sum(found.sizes[~found.tombstones]))

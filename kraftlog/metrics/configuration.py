@@ -26,8 +26,8 @@ from kraftlog.quorum.settings import (
     Setting,
     default_of,
 )
+from kraftlog.relations import Row
 
-Row = dict[str, Any]
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 DEFAULT, SET, INVALID, NO_EFFECT, AT_ODDS = "default", "set", "invalid", "no effect", "at odds"
@@ -47,8 +47,8 @@ class Beside:
     brokers_with_properties: int
 
 
-Contradiction = Callable[[Beside, int], str | None]
-"""What the files say against a number; None for nothing."""
+Contradiction = Callable[[Beside, Any], str | None]
+"""What the files say against a number, or a text; None for nothing."""
 
 
 def configuration_rows(quorum: Quorum, racks: Mapping[int, str | None]) -> list[Row]:
@@ -89,15 +89,15 @@ def _judged(setting: Setting, value: str | None, beside: Beside) -> tuple[str, s
         if value is None:
             return DEFAULT, None
         return NO_EFFECT, f"no Kafka reads it; what does its work: {setting.instead}"
-    if setting.minimum is None:
-        found = _RACKS[setting.name](beside, value) if setting.name in _RACKS else None
-        return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
-    text = str(default_of(setting.name)) if value is None else value
-    refused = setting.refused(text)
-    if refused is not None:
-        return INVALID, refused
+    given: Any = value
+    if setting.minimum is not None:
+        text = str(default_of(setting.name)) if value is None else value
+        refused = setting.refused(text)
+        if refused is not None:
+            return INVALID, refused
+        given = int(text)
     against = _CONTRADICTIONS.get(setting.name)
-    found = against(beside, int(text)) if against else None
+    found = against(beside, given) if against else None
     return (AT_ODDS, found) if found else (DEFAULT if value is None else SET, None)
 
 
@@ -170,8 +170,6 @@ _CONTRADICTIONS: dict[str, Contradiction] = {
     KEPT_BYTES: _kept_bytes,
     KEPT_MS: _kept_time,
     SEGMENT_BYTES: _segment,
-}
-_RACKS: dict[str, Callable[[Beside, str | None], str | None]] = {
     RACK: _rack,
     SELECTOR: _selector,
 }

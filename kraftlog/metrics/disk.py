@@ -13,8 +13,7 @@ from kraftlog.quorum.growth import days_to_fill
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import log_bytes_per_day
-
-Row = dict[str, Any]
+from kraftlog.relations import Row
 
 
 def disk_rows(
@@ -30,9 +29,8 @@ def disk_rows(
 
 
 def _row(log: LogView, sizes: Counter[str], capacity_bytes: int | None) -> Row:
-    growth = log_bytes_per_day(log)
-    total = sum(sizes.values())
-    left_over = sum(sizes[kind] for kind in _LEFT_OVER)
+    growth, total = log_bytes_per_day(log), sizes.total()
+    left_over = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED, names.LOG_DELETED)
     full = None if capacity_bytes is None else days_to_fill(capacity_bytes - total, growth)
     return {
         "replica": log.label,
@@ -40,11 +38,8 @@ def _row(log: LogView, sizes: Counter[str], capacity_bytes: int | None) -> Row:
         "size_bytes_by_kind": sorted(sizes.items()),
         "log_size_bytes": sizes[names.LOG],
         "snapshot_size_bytes": sizes[names.CHECKPOINT],
-        "left_over_size_bytes": left_over,
+        "left_over_size_bytes": sum(sizes[kind] for kind in left_over),
         "log_bytes_per_day": growth,
         "capacity_bytes": capacity_bytes,
         "days_to_fill": full,
     }
-
-
-_LEFT_OVER = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED, names.LOG_DELETED)

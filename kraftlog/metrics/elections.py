@@ -5,24 +5,11 @@ and ends with the next one's; what was skipped in between are elections that nob
 KIP-1219 (KAFKA-19541).
 """
 
-from typing import Any
-
 import numpy as np
 
-from kraftlog.metrics.shared_log import SharedLog
-from kraftlog.quorum.evidence import Longs
+from kraftlog.metrics.shared_log import SharedLog, rises
 from kraftlog.quorum.growth import HOUR_MS, per_day
-from kraftlog.relations import moment
-
-Row = dict[str, Any]
-
-
-def epoch_starts(log: SharedLog) -> Longs:
-    """The rows at which epochs begin."""
-    epochs = np.maximum.accumulate(log.epochs)
-    first = np.ones(min(len(log), 1), np.bool_)
-    found: Longs = np.flatnonzero(np.concatenate([first, np.diff(epochs) > 0]))
-    return found
+from kraftlog.relations import Row, moment
 
 
 def election_rows(log: SharedLog) -> list[Row]:
@@ -31,7 +18,7 @@ def election_rows(log: SharedLog) -> list[Row]:
     """
     if not len(log):
         return []
-    at = epoch_starts(log)
+    at = rises(log.epochs)
     ends = np.append(at[1:], len(log))
     times = log.base_timestamps[at]
     until = np.append(times[1:], log.max_timestamps[-1:])
@@ -71,4 +58,4 @@ def election_rows(log: SharedLog) -> list[Row]:
 
 def elections_per_day(log: SharedLog) -> float | None:
     """Elections of the log's span; the one that its first batch belongs to is not counted."""
-    return per_day(max(len(epoch_starts(log)) - 1, 0), log.span_ms)
+    return per_day(max(len(rises(log.epochs)) - 1, 0), log.span_ms)

@@ -5,21 +5,17 @@ chunk size. Source: KIP-630 "Motivation", KIP-1219.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-
-from kraftlog.metrics.load_time import load_ms
+from kraftlog.metrics.snapshots import load_ms
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES, least_timeout_ms
-from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.simulate.chunks import log_chunks
+from kraftlog.relations import Row
+from kraftlog.simulate.fetch import log_chunks
 from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
 
-Row = dict[str, Any]
 CHUNKS = tuple(FORMER_FETCH_BYTES >> power for power in range(7, -1, -1))
 """64 KiB to what was built in before, 8 MiB."""
 LINKS = {
@@ -59,13 +55,8 @@ def source_of(quorum: Quorum) -> JoinSource | None:
     if log is None:
         return None
     snapshot = newest_snapshot(quorum, log.label)
-    return JoinSource(log.label, snapshot, sizes_after(log, snapshot.end_offset if snapshot else 0))
-
-
-def sizes_after(log: LogView, offset: int) -> Longs:
-    """Sizes of the batches from an offset on."""
-    found: Longs = log.evidence.log.sizes[log.rows[np.asarray(log.base) >= offset]]
-    return found
+    after = log.rows[log.base >= (snapshot.end_offset if snapshot else 0)]
+    return JoinSource(log.label, snapshot, log.evidence.log.sizes[after])
 
 
 def catch_up_rows(quorum: Quorum, load_rate: float) -> list[Row]:

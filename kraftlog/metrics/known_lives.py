@@ -81,14 +81,11 @@ def end_rows(every: Mapping[str, Lives], since: int) -> pa.Table:
     """Rows of `ended_versions`: of versions that ended behind an offset, in the order of their ends
     in each kind. The kinds are dictionaries, so that none is written out for each row.
     """
+    parts = ((name, part.after(since)) for name, one in every.items() for part in one.ends)
     return pa.concat_tables(
-        _ends(name, part.after(since)) for name, one in every.items() for part in one.ends
+        pa.table([coded(name, len(one.offsets)), one.offsets, one.before], ENDED_VERSIONS.names)
+        for name, one in parts
     )
-
-
-def _ends(name: str, ends: Ends) -> pa.Table:
-    columns = [coded(name, len(ends.offsets)), ends.offsets, ends.before]
-    return pa.table(columns, ENDED_VERSIONS.names)
 
 
 def known_lives(name: str, lives: pa.Table, ends: list[Ends]) -> Gathered:

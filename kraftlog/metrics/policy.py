@@ -1,12 +1,14 @@
-"""When each rule would have cut a snapshot: KIP-630's first rule, the adopted one, the shipped one.
+"""When each rule would have cut a snapshot, KIP-630's first rule, the adopted one, the shipped one;
+what that would have cost, and what was really cut.
 
-In: the shared log, the changes of its objects, and the rules' limits. Out: intervals, each from one
-cut to the next; the last one is open. Cuts fall on batch boundaries, as Kafka's do. Source: KIP-630
-"When to Snapshot" and KIP-630 v19 "Configurations"; Kafka's SnapshotGenerator for the shipped rule.
+In: the shared log, the changes of its objects, the rules' limits, a quorum, the size of a state's
+object. Out: intervals, each from one cut to the next; the last one is open; and of these rows of the
+table `snapshot_policy`. Cuts fall on batch boundaries, as Kafka's do. Source: KIP-630 "When to
+Snapshot" and KIP-630 v19 "Configurations"; Kafka's SnapshotGenerator for the shipped rule.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,26 +16,38 @@ import numpy as np
 from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.quorum.evidence import Longs
-from kraftlog.quorum.settings import BETWEEN, INTERVAL, default_of
+from kraftlog.quorum.growth import write_amplification
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import BETWEEN, INTERVAL, default_of, number_of
+from kraftlog.relations import Row, moment
 
-ADOPTED, SHIPPED = "adopted_ratio_and_bytes", "shipped_bytes_or_time"
-MIN_CHANGED_RATIO = 0.5
-MAX_BYTES = default_of(BETWEEN)
-"""In the KIP and as shipped."""
-MAX_INTERVAL_MS = default_of(INTERVAL)
-"""Only the shipped rule has it."""
-MIN_RECORDS = 100_000
-"""controller.snapshot.minimum.records; the KIP's old version names no default."""
+ADOPTED, SHIPPED, REAL = "adopted_ratio_and_bytes", "shipped_bytes_or_time", "real"
+BY_SETTINGS = (ADOPTED, SHIPPED)
+"""The rules that look at what a server.properties can set."""
+NEVER_MS = 1 << 60
+"""Longer than any log: an interval of 0 in Kafka's settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyLimits:
-    """What the rules compare with."""
+    """What the rules compare with: in the KIP and as shipped; only the shipped rule has an interval,
+    and for `controller.snapshot.minimum.records` the KIP's old version names no default.
+    """
 
-    min_changed_ratio: float = MIN_CHANGED_RATIO
-    max_bytes: int = MAX_BYTES
-    max_interval_ms: int = MAX_INTERVAL_MS
-    min_records: int = MIN_RECORDS
+    min_changed_ratio: float = 0.5
+    max_bytes: int = default_of(BETWEEN)
+    max_interval_ms: int = default_of(INTERVAL)
+    min_records: int = 100_000
+
+
+def limits_of_node(log: LogView) -> PolicyLimits:
+    """When a node takes snapshots, as the policies are told of it; one that does not go by time, or
+    whose limit nothing reaches, waits for ever.
+    """
+    own = log.evidence
+    interval, most = number_of(own, INTERVAL).value or NEVER_MS, number_of(own, BETWEEN).value
+    return PolicyLimits(max_bytes=min(most, NEVER_MS), max_interval_ms=min(interval, NEVER_MS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +136,83 @@ class Simulator:
         """The first batch after which the running sum since `row` reaches what is wanted."""
         at = int(np.searchsorted(before, before[row] + wanted, "left")) - 1
         return at if at < len(before) - 1 else None
+
+
+def policy_rows(simulator: Simulator, quorum: Quorum, object_bytes: float | None) -> list[Row]:
+    """A row per interval of each rule by the simulator's limits, of the rules that look at settings
+    by those of each node that sets any, and of each replica's real snapshots; the last interval of
+    each is open.
+    """
+    rows = list(_of_rules(simulator, None, object_bytes))
+    for log in quorum.logs:
+        own = limits_of_node(log)
+        if own != PolicyLimits():
+            rows += _of_rules(replace(simulator, limits=own), log.label, object_bytes)
+    for log in quorum.logs:
+        ends = {one.end_offset for one in quorum.credible_snapshots if one.replica == log.label}
+        for number, one in enumerate(_real(simulator, sorted(ends - {0})), 1):
+            rows.append(_row(simulator, REAL, log.label, number, one, object_bytes))
+    return rows
+
+
+def _of_rules(
+    simulator: Simulator, replica: str | None, object_bytes: float | None
+) -> Iterator[Row]:
+    for name, rule in simulator.rules().items():
+        if replica is None or name in BY_SETTINGS:
+            for number, one in enumerate(simulator.intervals(rule), 1):
+                yield _row(simulator, name, replica, number, one, object_bytes)
+
+
+def _real(simulator: Simulator, ends: list[int]) -> Iterator[Interval]:
+    """The intervals between a replica's snapshots, from the first offset that the log still holds:
+    what was cut and has been deleted since is not known.
+    """
+    start, log_end = simulator.changes.known_from, simulator.log.end_offset
+    for end in ends:
+        if start < end <= log_end:
+            yield Interval(start, end, "snapshot")
+            start = end
+    yield Interval(start, max(start, log_end), None)
+
+
+def _row(
+    simulator: Simulator,
+    policy: str,
+    replica: str | None,
+    number: int,
+    one: Interval,
+    object_bytes: float | None,
+) -> Row:
+    log, changes = simulator.log, simulator.changes
+    start, end = one.start_offset, one.end_offset
+    begun, until = log.time_before(start), log.time_before(end)
+    if begun is None and len(log):
+        begun = int(log.base_timestamps[0])
+    held, alive = changes.alive_at(start), changes.alive_at(end)
+    changed, log_bytes = changes.count(start, end), log.bytes_between(start, end)
+    size = None if object_bytes is None else int(alive * object_bytes)
+    limits = simulator.limits
+    is_timed = policy == SHIPPED and limits.max_interval_ms < NEVER_MS
+    return {
+        "policy": policy,
+        "replica": replica,
+        "limit_bytes": limits.max_bytes if policy in BY_SETTINGS else None,
+        "limit_interval_ms": limits.max_interval_ms if is_timed else None,
+        "interval": number,
+        "start_offset": start,
+        "end_offset": end,
+        "start_timestamp": None if begun is None else moment(begun),
+        "end_timestamp": None if until is None else moment(until),
+        "is_cut": one.trigger is not None,
+        "trigger": one.trigger,
+        "record_count": log.records_between(start, end),
+        "log_bytes": log_bytes,
+        "interval_ms": None if begun is None or until is None else until - begun,
+        "snapshot_object_count": held,
+        "changed_object_count": changed,
+        "dirty_ratio": changed / held if held else None,
+        "object_count": alive,
+        "snapshot_size_bytes": size,
+        "write_amplification": write_amplification(size, log_bytes) if size is not None else None,
+    }

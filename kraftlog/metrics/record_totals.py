@@ -2,22 +2,26 @@
 records, from which several tables are rolled up.
 
 In: Arrow batches of `records` and `control_records`, with the columns of READS. Out: small Arrow
-tables (TOTALS). Memory is that of one batch and the groups. A record's bytes on the wire are its
+tables (TOTALS), and of these rows of the tables `record_sizes` and `growth`, and the bytes per type
+of each snapshot. Memory is that of one batch and the groups. A record's bytes on the wire are its
 value, its frame (the varints around it) and, for the first of a batch, the batch's header; over all
-records of an uncompressed log they add up to the size of its batches. Source: KIP-630 "Amount of
-Data Replicated", "Metrics".
+records of an uncompressed log they add up to the size of its batches. Source: KIP-630 "Type
+of State Machines and Operations", "Loading State and Frequency of Compaction", "Amount of Data
+Replicated", "Metrics".
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import HOUR_MS
+from kraftlog.relations import Row, moment
 
 READS = (
     "batch_id",
@@ -33,7 +37,8 @@ READS = (
 LOG, SNAPSHOT = "log", "snapshot"
 
 _KEYS = ["source", "batch_id", "hour", "type", "record_version"]
-_SUMS = ["count", "value_size_bytes", "frame_size_bytes", "header_size_bytes"]
+_SIZES = ("value_size_bytes", "frame_size_bytes", "header_size_bytes")
+_SUMS = ["count", *_SIZES]
 TOTALS = pa.schema(
     [
         ("source", pa.string()),
@@ -68,10 +73,21 @@ def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> 
 def merged(parts: Iterable[pa.Table]) -> pa.Table:
     """Totals of totals: one row per group."""
     whole = pa.concat_tables([TOTALS.empty_table(), *parts])
+    return _rolled_up(whole, _KEYS).select(TOTALS.names).cast(TOTALS)
+
+
+def _rolled_up(totals: pa.Table, keys: list[str]) -> pa.Table:
+    """A row per group of fewer keys."""
     wanted = [(name, "sum") for name in _SUMS] + [("least", "min"), ("most", "max")]
-    found = whole.group_by(_KEYS, use_threads=False).aggregate(wanted)
-    found = found.rename_columns([*_KEYS, *_SUMS, "least", "most"])
-    return found.select(TOTALS.names).cast(TOTALS)
+    found = totals.group_by(keys, use_threads=False).aggregate(wanted)
+    return found.rename_columns([*keys, *_SUMS, "least", "most"])
+
+
+def _in_order(totals: pa.Table, keys: list[str]) -> list[Row]:
+    """The same as rows, in the order of the keys."""
+    order = [(key, "ascending") for key in keys]
+    rows: list[Row] = _rolled_up(totals, keys).sort_by(order).to_pylist()
+    return rows
 
 
 def in_batches(rows: pa.RecordBatch, ids: Set[str]) -> Flags:
@@ -100,7 +116,8 @@ def _added_up(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
     keys = [hours, kinds.indices.to_numpy(), numbers(rows, "record_version", 0)]
     keys += [versions.is_null().to_numpy(zero_copy_only=False)] if versions.null_count else []
     keys += [ids.indices.to_numpy()] if ids is not None else []
-    first = _run_starts(keys)
+    breaks = np.bitwise_or.reduce([one[1:] != one[:-1] for one in keys])
+    first = np.append(0, np.flatnonzero(breaks) + 1)
     values, places = numbers(rows, "value_size_bytes", 0), pa.array(first)
     headers = (numbers(rows, "record_index", 0) == 0).astype(np.int64) * HEADER_SIZE
     columns = {
@@ -117,12 +134,6 @@ def _added_up(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
         "most": np.maximum.reduceat(values, first),
     }
     return pa.table(columns).cast(TOTALS)
-
-
-def _run_starts(keys: Iterable[npt.NDArray[Any]]) -> Longs:
-    """Where a value of any key differs from the one before."""
-    breaks = np.bitwise_or.reduce([one[1:] != one[:-1] for one in keys])
-    return np.append(np.zeros(1, np.int64), np.flatnonzero(breaks) + 1)
 
 
 def frame_sizes(rows: pa.RecordBatch) -> Longs:
@@ -165,3 +176,60 @@ def numbers(rows: pa.RecordBatch, name: str, default: int) -> Longs:
         column = column.fill_null(default)
     found: Longs = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return found
+
+
+def record_size_rows(totals: pa.Table) -> list[Row]:
+    """A row per source, type and version."""
+    keys = ["source", "type", "record_version"]
+    return [
+        {
+            "source": one["source"],
+            "type": one["type"],
+            "record_version": one["record_version"],
+            "record_count": one["count"],
+            "value_size_bytes": one["value_size_bytes"],
+            "size_bytes": sum(one[name] for name in _SIZES),
+            "mean_value_size_bytes": one["value_size_bytes"] / one["count"],
+            "min_value_size_bytes": one["least"],
+            "max_value_size_bytes": one["most"],
+        }
+        for one in _in_order(totals, keys)
+    ]
+
+
+def growth_rows(totals: pa.Table) -> list[Row]:
+    """A row per hour and type of the log."""
+    of_log = totals.filter(pc.equal(totals.column("source"), LOG))
+    return [
+        {
+            "window_start": moment(one["hour"]),
+            "type": one["type"],
+            "record_count": one["count"],
+            "size_bytes": sum(one[name] for name in _SIZES),
+        }
+        for one in _in_order(of_log, ["hour", "type"])
+    ]
+
+
+def sizes_of_snapshot(totals: pa.Table) -> dict[str, dict[str, int]]:
+    """Batch id → type → bytes, over the batches of snapshots."""
+    found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    of_snapshots = totals.filter(pc.equal(totals.column("source"), SNAPSHOT))
+    for one in of_snapshots.to_pylist():
+        found[one["batch_id"]][one["type"]] += sum(one[name] for name in _SIZES)
+    return found
+
+
+def mean_size_bytes(totals: pa.Table, types: Iterable[str], source: str = LOG) -> float | None:
+    """Mean bytes of a record of some types, with its frame and its share of batch headers; None
+    where there is none.
+    """
+    mask = pc.and_(
+        pc.equal(totals.column("source"), source),
+        pc.is_in(totals.column("type"), value_set=pa.array(list(types), pa.string())),
+    )
+    rows = totals.filter(mask)
+    count = int(np.sum(rows.column("count").to_numpy()))
+    if not count:
+        return None
+    return float(sum(np.sum(rows.column(name).to_numpy()) for name in _SIZES) / count)

@@ -9,9 +9,6 @@ the oldest is over 7 days old. Times are measured against the newest record at h
 "Proposed Changes", "When to Increase the LogStartOffset"; Kafka's KafkaMetadataLog.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any
-
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -24,59 +21,43 @@ from kraftlog.quorum.retention import (
     prunable_bytes,
     shipped_drops,
 )
+from kraftlog.relations import Row
 
-Row = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Retention(RetentionLimits):
-    """What the rules compare with; defaults of the KIP and of Kafka."""
-
-    start_offset_lag_ms: int = 7 * DAY_MS
+START_LAG_MS = 7 * DAY_MS
+"""The KIP's default of metadata.start.offset.lag.time.max.ms, which Kafka does not have."""
 
 
-def retention_rows(quorum: Quorum, limits: Retention | None = None) -> list[Row]:
+def retention_rows(
+    quorum: Quorum, limits: RetentionLimits | None = None, start_lag_ms: int = START_LAG_MS
+) -> list[Row]:
     """A row per complete snapshot of each replica that ends above offset 0. Without limits each
     replica goes by those of the server.properties beside it, else by Kafka's.
     """
-    now = newest_ms(quorum)
-    ends = [log.end_offset or 0 for log in quorum.peers]
-    leader = quorum.leading_log
     return [
         row
         for log in quorum.logs
-        for row in _of_replica(
-            quorum, log, limits or own_retention(log), now, min(ends, default=0), leader
-        )
+        for row in _of_replica(quorum, log, limits or limits_of(log.evidence), start_lag_ms)
     ]
 
 
-def own_retention(log: LogView) -> Retention:
-    """What a replica's own settings say."""
-    own = limits_of(log.evidence)
-    return Retention(**{one.name: getattr(own, one.name) for one in fields(own)})
-
-
 def _of_replica(
-    quorum: Quorum,
-    log: LogView,
-    limits: Retention,
-    now: int | None,
-    replicated: int,
-    leader: LogView | None,
+    quorum: Quorum, log: LogView, limits: RetentionLimits, start_lag_ms: int
 ) -> list[Row]:
+    now, leader = newest_ms(quorum), quorum.leading_log
+    replicated = min((one.end_offset or 0 for one in quorum.peers), default=0)
     held = kept_snapshots(quorum, log.label)
     start = log.start_offset or 0
     dropped = shipped_drops(held, log, log_bytes(log), limits, now)
     moves = sum(reason is not None for reason in dropped)
-    age = None if now is None else now - _start_ms(log, now)
+    begun = now if log.is_empty else int(log.evidence.log.base_timestamps[log.rows[0]])
+    age = None if now is None or begun is None else now - begun
     led = start if leader is None else leader.start_offset or 0
     newest = max((one.end_offset for one in held), default=0)
     begins_there = start == 0 or any(start == one.end_offset for one in held)
     older, rows = 0, []
     for rank, one in enumerate(held):
         end = one.end_offset
-        kip = _kip_reason(end, start, replicated, age, limits)
+        kip = _kip_reason(end, start, replicated, age, start_lag_ms)
         below = prunable_bytes(log, end)
         rows.append(
             {
@@ -107,18 +88,13 @@ def _of_replica(
 
 
 def _kip_reason(
-    end: int, start: int, replicated: int, age_ms: int | None, limits: Retention
+    end: int, start: int, replicated: int, age_ms: int | None, start_lag_ms: int
 ) -> str | None:
     """Why the log start may move to a snapshot's end; None where it may not."""
     if end <= start:
         return None
     if replicated >= end:
         return "all replicas at hand hold the log up to it"
-    if age_ms is not None and age_ms >= limits.start_offset_lag_ms:
+    if age_ms is not None and age_ms >= start_lag_ms:
         return "the log start is older than metadata.start.offset.lag.time.max.ms"
     return None
-
-
-def _start_ms(log: LogView, now: int) -> int:
-    """When the log's first record was appended."""
-    return now if log.is_empty else int(log.evidence.log.base_timestamps[log.rows[0]])

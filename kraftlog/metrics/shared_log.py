@@ -97,6 +97,14 @@ class SharedLog:
         return id_texts(self.ids[first:])
 
 
+def rises(values: Longs) -> Longs:
+    """The rows at which a running maximum rises, the first row too."""
+    found: Longs = np.flatnonzero(
+        np.diff(np.maximum.accumulate(values), prepend=values[:1] - 1) > 0
+    )
+    return found
+
+
 def shared_log(quorum: Quorum) -> SharedLog:
     """The main lineage of a quorum."""
     links = quorum.chain

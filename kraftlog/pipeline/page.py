@@ -78,7 +78,7 @@ def write_audit_page(
 ) -> str | None:
     """The same for an audit without a lake."""
     try:
-        from kraftlog.report.from_audit import page_of_audit
+        from kraftlog.report.view import page_of_audit
 
         _write(
             path,

@@ -20,6 +20,7 @@ from kraftlog.quorum.evidence import Longs, id_texts
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.restorable import restorable
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, column
+from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import TypeCounts
 from kraftlog.simulate.replica_selection import (
     Broker,
@@ -30,7 +31,6 @@ from kraftlog.simulate.replica_selection import (
 )
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
-from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.promise import among, at_least, known, not_below, unique
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.metrics.configuration import configuration_rows
-from kraftlog.metrics.cost_rows import cost_rows
+from kraftlog.metrics.costs import cost_rows
 from kraftlog.metrics.disk import disk_rows
 from kraftlog.metrics.elections import election_rows
 from kraftlog.metrics.joiner import catch_up_rows

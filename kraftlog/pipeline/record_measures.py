@@ -7,8 +7,6 @@ from kraftlog import relations
 from kraftlog.metrics.amplification import amplification_rows
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.compaction import LAST_RECORDS
-from kraftlog.metrics.compaction_rows import compaction_rows
-from kraftlog.metrics.horizons import horizon_rows
 from kraftlog.metrics.known_lives import (
     ENDED_VERSIONS,
     OBJECT_KIND,
@@ -16,7 +14,8 @@ from kraftlog.metrics.known_lives import (
     end_rows,
     life_rows,
 )
-from kraftlog.metrics.record_rows import growth_rows, record_size_rows
+from kraftlog.metrics.record_totals import growth_rows, record_size_rows
+from kraftlog.metrics.tombstones import compaction_rows, horizon_rows
 from kraftlog.pipeline.derive import Further, Rows, table
 from kraftlog.pipeline.known_records import total_rows
 from kraftlog.pipeline.object_lives import ENDS_TABLE, LIVES_TABLE

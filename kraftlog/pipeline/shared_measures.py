@@ -12,17 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraftlog.metrics import compaction, compaction_rows
+from kraftlog.metrics import compaction
 from kraftlog.metrics.amplification import events_of
-from kraftlog.metrics.cost_rows import Measured as Costs
+from kraftlog.metrics.costs import Measured, Placement, placement
 from kraftlog.metrics.elections import elections_per_day
-from kraftlog.metrics.load_time import load_times
 from kraftlog.metrics.objects import Changes, Lives
-from kraftlog.metrics.placement import Placement, placement
 from kraftlog.metrics.policy import PolicyLimits, Simulator
-from kraftlog.metrics.record_rows import mean_size_bytes, sizes_of_snapshot
+from kraftlog.metrics.record_totals import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.shared_log import SharedLog, shared_log
-from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
+from kraftlog.metrics.snapshots import load_times, snapshot_rows, snapshots_per_day
 from kraftlog.pipeline.histories import shared_versions
 from kraftlog.pipeline.known_records import scanned
 from kraftlog.pipeline.object_lives import ObjectLives, object_lives
@@ -146,26 +144,22 @@ class SharedMeasures:
             return newest.evidence.size_bytes / count
         return mean_size_bytes(self.totals, kinds)
 
-    def costs(self) -> Costs:
+    def costs(self) -> Measured:
         """The measured values that cost models are fed with."""
-        quorum, log, lying = self.quorum, self.log, self.placement
+        quorum, log = self.quorum, self.log
         survivors = self.offsets.survivors()
         source = quorum.leading_log
         snapshot = newest_snapshot(quorum, source.label) if source else None
         daily = per_day(log.size_bytes, log.span_ms)
-        return Costs(
+        return Measured(
             replicas=len(quorum.peers),
             voters=len(quorum.voter_set.ids) if quorum.voter_set else 0,
-            brokers=lying.brokers,
-            topics=lying.topics,
-            partition_replicas=lying.replicas,
-            unbalanced_topics=lying.unbalanced_topics,
-            busiest_broker_replicas=lying.busiest_broker_replicas,
+            placement=self.placement,
             partition_change_bytes=mean_size_bytes(self.totals, ["PARTITION_CHANGE_RECORD"]),
             broker_change_bytes=mean_size_bytes(
                 self.totals, ["BROKER_REGISTRATION_CHANGE_RECORD", "FENCE_BROKER_RECORD"]
             ),
-            state_bytes=compaction_rows.state_bytes(self.offsets),
+            state_bytes=compaction.state_bytes(self.offsets),
             tombstone_bytes=int(survivors.sizes[survivors.tombstones].sum()),
             log_rate=None if daily is None else daily / (DAY_MS / 1000),
             snapshot_bytes=snapshot.evidence.size_bytes if snapshot else 0,

@@ -15,12 +15,11 @@ from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import checkpoint_name, classify
 from kraftlog.log.segment import Limits
-from kraftlog.pull.files import rename
+from kraftlog.pull.files import open_own, rename, write_all
 from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.snapshot_server import Piece
-from kraftlog.state.checkpoint import ONLY_READABLE_BY_OWNER
 
 
 class AssemblyError(KraftlogError):
@@ -64,11 +63,9 @@ class Assembler:
         """
         self._check(piece)
         self.folder.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        with os.fdopen(os.open(self.part, flags, ONLY_READABLE_BY_OWNER), "ab") as file:
-            file.write(piece.content)
-            file.flush()
-            os.fsync(file.fileno())
+        with open_own(self.part, os.O_APPEND) as handle:
+            write_all(handle, piece.content)
+            os.fsync(handle)
         return self._finish() if self.position == piece.size_bytes else None
 
     def _check(self, piece: Piece) -> None:
@@ -76,7 +73,7 @@ class Assembler:
         if piece.error is not None:
             raise AssemblyError(f"{name}: the leader answered {piece.error}")
         if piece.snapshot != self.snapshot:
-            raise AssemblyError(f"{name}: the piece is of another snapshot, {piece.snapshot}")
+            raise AssemblyError(f"{name}: the piece is of another snapshot, {piece.snapshot.name}")
         if piece.position != self.position:
             raise AssemblyError(
                 f"{name}: the piece begins at byte {piece.position}, and {self.position} is next"

@@ -123,35 +123,33 @@ class Connection:
 
     def _explain(self, error: BaseException) -> NoReturn:
         """One sentence for what the library raises; no text that the server chose is in it."""
-        security = self._security
+        security, kind = self._security, PullError
         causes = list(_causes(error))
         tls = next((one for one in causes if isinstance(one, ssl.SSLError)), None)
-        if isinstance(tls, ssl.SSLCertVerificationError):
-            why = f"its certificate is not trusted ({tls.verify_message})"
-            advice = _CERTIFICATE_ADVICE.get(tls.verify_code, "see ssl.truststore.location")
-            raise PullError(f"{self.address}: {why}; {advice}") from error
-        if tls is not None:
-            why = f"TLS failed ({tls.reason or 'no reason given'})"
-            raise PullError(f"{self.address}: {why}; see the listener's protocol") from error
-        if isinstance(error, errors.UnsupportedSaslMechanismError):
-            raise PullError(f"{self.address}: it does not offer {security.mechanism}") from error
         is_odd = isinstance(error, ValueError) and not _is_no_host(error)
-        if isinstance(error, errors.SaslAuthenticationFailedError) or (
-            security.mechanism and is_odd
-        ):
-            why = f"it refuses these credentials ({security.mechanism})"
-            raise PullError(f"{self.address}: {why}; check the --command-config file") from error
-        if isinstance(error, errors.IllegalSaslStateError):
-            why = f"it does not expect {security.protocol}"
-            raise PullError(f"{self.address}: {why}; see security.protocol") from error
-        if isinstance(error, errors.RequestTimedOutError | errors.KafkaTimeoutError):
-            raise Unreachable(f"{self.address}: no answer came in time") from error
-        if isinstance(error, errors.KafkaProtocolError):
+        is_refused = isinstance(error, errors.SaslAuthenticationFailedError)
+        if isinstance(tls, ssl.SSLCertVerificationError):
+            advice = _CERTIFICATE_ADVICE.get(tls.verify_code, "see ssl.truststore.location")
+            why = f"its certificate is not trusted ({tls.verify_message}); {advice}"
+        elif tls is not None:
+            reason = tls.reason or "no reason given"
+            why = f"TLS failed ({reason}); see the listener's protocol"
+        elif isinstance(error, errors.UnsupportedSaslMechanismError):
+            why = f"it does not offer {security.mechanism}"
+        elif is_refused or (security.mechanism and is_odd):
+            file = "check the --command-config file"
+            why = f"it refuses these credentials ({security.mechanism}); {file}"
+        elif isinstance(error, errors.IllegalSaslStateError):
+            why = f"it does not expect {security.protocol}; see security.protocol"
+        elif isinstance(error, errors.RequestTimedOutError | errors.KafkaTimeoutError):
+            kind, why = Unreachable, "no answer came in time"
+        elif isinstance(error, errors.KafkaProtocolError):
             why = "its answer is not Kafka's; does this listener want TLS, as in SSL or SASL_SSL?"
-            raise PullError(f"{self.address}: {why}") from error
-        if isinstance(error, KraftlogError):
+        elif isinstance(error, KraftlogError):
             raise error
-        raise Unreachable(f"{self.address}: {_reason(causes)}") from error
+        else:
+            kind, why = Unreachable, _reason(causes)
+        raise kind(f"{self.address}: {why}") from error
 
 
 def _reason(causes: list[BaseException]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.pull.messages import Description, ReplicaState
-from kraftlog.quorum.describe import COLUMNS
+from kraftlog.quorum.describe import COLUMNS, OBSERVER
 
 
 def describe_text(found: Description, cluster_id: str | None) -> str:
@@ -39,7 +39,7 @@ def lag_rows(found: Description) -> list[dict[str, Any]]:
     voters = sorted(found.voters, key=lambda one: one.node_id != found.leader.node_id)
     rows = []
     for one in (*voters, *found.observers):
-        status = "Observer"
+        status = OBSERVER
         if one in found.voters:
             status = "Leader" if one.node_id == found.leader.node_id else "Follower"
         cells = (

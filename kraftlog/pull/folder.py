@@ -12,9 +12,9 @@ The identity is honest: node.id is -1, an observer that no quorum counts. No nod
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kraftlog.errors import UsageError
@@ -46,6 +46,9 @@ IDENTITY = """\
 """
 
 
+_EMPTY = EpochVector((), 0)
+
+
 @dataclass
 class PulledFolder:
     """What the folder holds of the log: `vector` its epochs and its end; `committed` is the offset
@@ -56,8 +59,7 @@ class PulledFolder:
     path: Path
     cluster_id: str | None = None
     committed: int = 0
-    entries: list[tuple[int, int]] = field(default_factory=list)
-    end_offset: int = 0
+    vector: EpochVector = _EMPTY
     segment: Path | None = None
     last_batch: bytes = b""
 
@@ -66,17 +68,17 @@ class PulledFolder:
         return self.path / names.LOG_FOLDER
 
     @property
-    def vector(self) -> EpochVector:
-        return EpochVector(tuple(self.entries), self.end_offset)
-
-    @property
-    def last_epoch(self) -> int:
-        return self.entries[-1][0] if self.entries else 0
+    def end_offset(self) -> int:
+        return self.vector.end_offset
 
     @property
     def after(self) -> After:
         """The last epoch and the end; None where the log is empty."""
-        return (self.last_epoch, self.end_offset) if self.entries else None
+        return (self.vector.last_epoch, self.end_offset) if self.vector.entries else None
+
+    def goes_on(self, starts: Iterable[tuple[int, int]], end_offset: int) -> None:
+        """Batches have been added in which these epochs begin, and which end there."""
+        self.vector = EpochVector((*self.vector.entries, *starts), end_offset)
 
     def files(self) -> list[Path]:
         """What lies in the log's folder, which is made when the first bytes have come: a folder in
@@ -107,8 +109,7 @@ class PulledFolder:
             self.segment = self.log / names.segment_name(batches.base_offset)
         with open_own(self.segment, os.O_APPEND) as handle:
             write_all(handle, batches.content)
-        self.entries.extend(batches.starts)
-        self.end_offset = batches.end_offset
+        self.goes_on(batches.starts, batches.end_offset)
 
     def truncate(self, offset: int) -> None:
         """Move what lies at or above an offset, which the leader has taken back, to `.deleted`
@@ -126,7 +127,9 @@ class PulledFolder:
                 continue
             _cut(file, offset)
             break
-        self._keep_below(offset)
+        kept = self.vector.truncated(offset)
+        self.vector = kept if kept.entries else _EMPTY
+        self.find_segment()
 
     def set_aside(self) -> None:
         """Move the whole log to `.deleted` files: the quorum has dropped what comes after it. What
@@ -135,11 +138,10 @@ class PulledFolder:
         (self.path / DESCRIBE).unlink(missing_ok=True)
         for file in _segments(self.path):
             rename(Path(file.path), free_name(Path(f"{file.path}.deleted")))
-        self.entries, self.end_offset, self.segment, self.committed = [], 0, None, 0
+        self.vector, self.segment, self.committed = _EMPTY, None, 0
 
-    def _keep_below(self, offset: int) -> None:
-        kept = self.vector.truncated(offset)
-        self.entries, self.end_offset = list(kept.entries), offset if kept.entries else 0
+    def find_segment(self) -> None:
+        """Notes which segment is the last one."""
         left = _segments(self.path)
         self.segment = Path(left[-1].path) if left else None
 
@@ -164,7 +166,8 @@ class PulledFolder:
         if self.segment is not None:
             with open_own(self.segment, 0) as handle:
                 os.fsync(handle)
-        lines = ["0", str(len(self.entries)), *(f"{one} {start}" for one, start in self.entries)]
+        entries = self.vector.entries
+        lines = ["0", str(len(entries)), *(f"{one} {start}" for one, start in entries)]
         replace_file(self.log / "leader-epoch-checkpoint", "\n".join(lines) + "\n")
         replace_file(self.path / DESCRIBE, described)
         self.knows_committed(high_watermark)
@@ -254,7 +257,7 @@ def _read(path: Path) -> PulledFolder:
     folder.committed = _described_high_watermark(path)
     torn: tuple[Path, int] | None = None
     for file in _segments(path):
-        if torn or (folder.entries and file.parsed.base_offset != folder.end_offset):
+        if torn or (folder.vector.entries and file.parsed.base_offset != folder.end_offset):
             end = folder.end_offset
             raise PullError(f"{file.path}: offset {end} is missing before it; {_ANEW}")
         position = _read_segment(folder, file)
@@ -269,8 +272,7 @@ def _read(path: Path) -> PulledFolder:
         os.truncate(*torn)
     if folder.segment is not None and folder.segment.stat().st_size == 0:
         folder.segment.unlink()
-        left = _segments(path)
-        folder.segment = Path(left[-1].path) if left else None
+        folder.find_segment()
     return folder
 
 
@@ -283,15 +285,13 @@ def _read_segment(folder: PulledFolder, file: LogFile) -> int:
     for found in walk_file(file, Limits()):
         if not isinstance(found, Window):
             break
-        if (
-            not folder.entries
-            and found.batches.headers["base_offset"][0] != file.parsed.base_offset
-        ):
+        first = int(found.batches.headers["base_offset"][0])
+        if not folder.vector.entries and first != file.parsed.base_offset:
             break
         run = run_of(found.batches, folder.after)
         last = run.last_position if run.count else last
-        folder.entries.extend(run.starts)
-        folder.end_offset, position = run.end_offset, run.end_position
+        folder.goes_on(run.starts, run.end_offset)
+        position = run.end_position
         if run.problem is not None:
             break
     if position:

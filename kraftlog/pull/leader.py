@@ -16,24 +16,29 @@ from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import MessageSpec
 from kraftlog.pull.address import Address, PullError, Unreachable
 from kraftlog.pull.messages import (
+    CLUSTER_REQUEST,
     DESCRIBE_CLUSTER,
     DESCRIBE_QUORUM,
+    DESCRIBE_REQUEST,
     FETCH,
+    FETCH_SNAPSHOT,
+    Data,
     Description,
     Fetched,
     Leader,
-    decode_cluster,
-    decode_description,
-    decode_fetched,
-    encode_describe,
-    encode_describe_cluster,
-    encode_fetch,
+    cluster_of,
+    description,
+    fetch_request,
+    fetched,
+    piece_of,
+    read_answer,
+    snapshot_request,
     usable_version,
 )
 from kraftlog.pull.pace import Pace
-from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, decode_piece, encode_ask
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.snapshot_server import ERROR_CODES, ERROR_NAMES, Ask, Piece
+from kraftlog.state.encode import encode_message
 
 NOT_AUTHORIZED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 OTHER_CLUSTER = ERROR_CODES["INCONSISTENT_CLUSTER_ID"]
@@ -93,11 +98,11 @@ class LeaderClient:
     _was_met: bool = False
     _was_answered: bool = False
 
-    def fetch(self, offset: int, last_epoch: int, max_wait_ms: int = 0) -> Fetched:
+    def fetch(self, offset: int, last_epoch: int) -> Fetched:
         """What the leader answers to a fetch: records, a divergence or a snapshot."""
 
         def ask(connection: Asked) -> Fetched:
-            return self._fetch(connection, offset, last_epoch, self.leader.epoch, max_wait_ms)
+            return self._fetch(connection, offset, last_epoch, self.leader.epoch)
 
         return self._of_leader(ask, lambda answer: answer.error_code, "Fetch")
 
@@ -107,9 +112,7 @@ class LeaderClient:
         def ask(connection: Asked) -> Piece:
             limit, epoch = self.pace.request_bytes, self.leader.epoch
             wanted = Ask(snapshot, position, limit, epoch, self.cluster_id)
-            version = self._version(connection, FETCH_SNAPSHOT)
-            raw = self._raw(connection, FETCH_SNAPSHOT, version, encode_ask(wanted, version))
-            return decode_piece(raw, version)
+            return piece_of(self._ask(connection, FETCH_SNAPSHOT, snapshot_request(wanted)))
 
         return self._of_leader(ask, _code_of_piece, "FetchSnapshot")
 
@@ -182,45 +185,36 @@ class LeaderClient:
             name = ERROR_NAMES.get(code, f"error {code}")
             raise PullError(f"{address}: it answers {name} to {what}")
 
-    def _raw(self, connection: Asked, api_key: int, version: int, body: bytes) -> bytes:
-        self.pace.wait()
-        spec = request_specs()[api_key][0]
-        raw = connection.ask(spec, version, body, ANSWER_SECONDS)
-        self.pace.took(len(raw))
-        self._was_answered = True
-        return raw
-
-    def _version(self, connection: Asked, api_key: int) -> int:
+    def _ask(self, connection: Asked, api_key: int, request: Data) -> Data:
+        """The answer to one message, in the newest version that both sides know."""
         version = usable_version(api_key, connection.versions)
         if version is None:
             raise PullError(f"{connection.address}: its Kafka is too old, or no controller")
-        return version
+        spec = request_specs()[api_key][0]
+        body = encode_message(spec.at(version), request)
+        self.pace.wait()
+        raw = connection.ask(spec, version, body, ANSWER_SECONDS)
+        self.pace.took(len(raw))
+        self._was_answered = True
+        return read_answer(api_key, version, raw)
 
-    def _fetch(
-        self, connection: Asked, offset: int, last_epoch: int, epoch: int, max_wait_ms: int = 0
-    ) -> Fetched:
-        version, limit = self._version(connection, FETCH), self.pace.request_bytes
-        cluster = self.cluster_id
-        body = encode_fetch(version, offset, last_epoch, epoch, limit, max_wait_ms, cluster)
-        answer = decode_fetched(version, self._raw(connection, FETCH, version, body))
+    def _fetch(self, connection: Asked, offset: int, last_epoch: int, epoch: int) -> Fetched:
+        limit = self.pace.request_bytes
+        request = fetch_request(offset, last_epoch, epoch, limit, self.cluster_id)
+        answer = fetched(self._ask(connection, FETCH, request))
         self._known |= answer.endpoints
         if answer.throttle_ms > 0:
             self.pace.pause(min(answer.throttle_ms / 1000, LONGEST_THROTTLE_SECONDS))
         return answer
 
     def _describe(self, connection: Asked) -> Description:
-        version = self._version(connection, DESCRIBE_QUORUM)
-        raw = self._raw(connection, DESCRIBE_QUORUM, version, encode_describe(version))
-        return decode_description(version, raw)
+        return description(self._ask(connection, DESCRIBE_QUORUM, DESCRIBE_REQUEST))
 
     def _describe_cluster(self, connection: Asked) -> str | None:
         """The cluster's id; notes where its controllers listen."""
-        version = usable_version(DESCRIBE_CLUSTER, connection.versions)
-        if version is None:
+        if usable_version(DESCRIBE_CLUSTER, connection.versions) is None:
             return None
-        body = encode_describe_cluster(version)
-        raw = self._raw(connection, DESCRIBE_CLUSTER, version, body)
-        cluster_id, nodes = decode_cluster(version, raw)
+        cluster_id, nodes = cluster_of(self._ask(connection, DESCRIBE_CLUSTER, CLUSTER_REQUEST))
         self._known |= nodes
         return cluster_id
 

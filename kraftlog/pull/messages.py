@@ -1,12 +1,13 @@
 """What a puller asks a controller, and what it is answered, as plain values.
 
-In: numbers, or the bytes of an answer. Out: the bytes of a request, or a frozen value. Every answer
-is checked for what was asked for: one partition, of the metadata topic. Source: KIP-595 (Fetch,
-DescribeQuorum), KIP-630 (SnapshotId; FetchSnapshot is in `snapshot_messages`), KIP-853
-(directory ids, endpoints), KIP-919 (DescribeCluster at controllers).
+In: numbers, or the bytes of an answer after its header. Out: the fields of a request, or a frozen
+value. Every answer is checked for what was asked for: one partition, of the metadata topic. Source:
+KIP-595 (Fetch, DescribeQuorum), KIP-630 (SnapshotId, FetchSnapshot as adopted), KIP-853 (directory
+ids, endpoints), KIP-919 (DescribeCluster at controllers).
 """
 
 from base64 import b64decode
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,17 +17,18 @@ from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.pull.address import Address
-from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, OBSERVER, PARTITION, TOPIC
 from kraftlog.quorum.epochs import EpochEnd
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.state.encode import encode_message
+from kraftlog.simulate.snapshot_server import ERROR_NAMES, Ask, Piece
 
-FETCH, DESCRIBE_QUORUM, DESCRIBE_CLUSTER = 1, 55, 60
+Data = dict[str, Any]
+FETCH, DESCRIBE_QUORUM, FETCH_SNAPSHOT, DESCRIBE_CLUSTER = 1, 55, 59, 60
 FIRST_VERSION = {FETCH: 13, DESCRIBE_QUORUM: 0, FETCH_SNAPSHOT: 0, DESCRIBE_CLUSTER: 1}
 """Fetch names topics by id from 13 on; DescribeCluster at a controller needs 1."""
 
-CONTROLLERS = 2
-"""EndpointType of DescribeCluster."""
+TOPIC, PARTITION = "__cluster_metadata", 0
+OBSERVER = -1
+"""ReplicaId of a reader that is no replica: it is answered, and not counted."""
 NONE = -1
 
 
@@ -93,15 +95,20 @@ def usable_version(api_key: int, versions: dict[int, tuple[int, int]]) -> int | 
     return newest if newest >= max(low, FIRST_VERSION[api_key]) else None
 
 
-def encode_fetch(
-    version: int,
-    offset: int,
-    last_epoch: int,
-    leader_epoch: int,
-    max_bytes: int,
-    max_wait_ms: int = 0,
-    cluster_id: str | None = None,
-) -> bytes:
+def read_answer(api_key: int, version: int, raw: bytes) -> Data:
+    """The fields of an answer.
+
+    Raises DecodeError where the bytes are none."""
+    spec = request_specs()[api_key][1].at(version)
+    message, _, end = read_message(spec, raw, 0, len(raw))
+    if end != len(raw):
+        raise DecodeError("trailing", end, f"{len(raw) - end} bytes follow the message")
+    return message
+
+
+def fetch_request(
+    offset: int, last_epoch: int, leader_epoch: int, max_bytes: int, cluster_id: str | None
+) -> Data:
     """A Fetch from an offset on, whose record before it is of `last_epoch`."""
     partition = {
         "partition": PARTITION,
@@ -113,9 +120,9 @@ def encode_fetch(
         "replicaDirectoryId": ZERO_UUID,
         "highWatermark": (1 << 63) - 1,
     }
-    message = {
+    return {
         "replicaId": OBSERVER,
-        "maxWaitMs": max_wait_ms,
+        "maxWaitMs": 0,
         "minBytes": 1,
         "maxBytes": max_bytes,
         "isolationLevel": 0,
@@ -127,17 +134,11 @@ def encode_fetch(
         "clusterId": cluster_id,
         "replicaState": {"replicaId": OBSERVER, "replicaEpoch": NONE},
     }
-    return encode_message(request_specs()[FETCH][0].at(version), message)
 
 
-def decode_fetched(version: int, raw: bytes) -> Fetched:
-    """A Fetch answer.
-
-    Raises DecodeError where the bytes are none, or answer for anything else."""
-    message = _read(FETCH, version, raw)
-    endpoints = {
-        one["nodeId"]: Address(one["host"], one["port"]) for one in message.get("nodeEndpoints", ())
-    }
+def fetched(message: Data) -> Fetched:
+    """A Fetch answer; raises DecodeError where it answers for anything else."""
+    endpoints = _addresses(message.get("nodeEndpoints", ()), "nodeId")
     throttle = message["throttleTimeMs"]
     if message["errorCode"]:
         return Fetched(message["errorCode"], Leader(NONE, NONE), endpoints, throttle)
@@ -153,21 +154,47 @@ def decode_fetched(version: int, raw: bytes) -> Fetched:
         one["logStartOffset"],
         b64decode(one["records"] or ""),
         EpochEnd(diverging["epoch"], diverging["endOffset"]) if _is_set(diverging) else None,
-        SnapshotId(snapshot["epoch"], snapshot["endOffset"]) if _is_set(snapshot) else None,
+        _snapshot(snapshot) if _is_set(snapshot) else None,
     )
 
 
-def encode_describe(version: int) -> bytes:
-    """A DescribeQuorum of the metadata partition."""
-    topic = {"topicName": TOPIC, "partitions": [{"partitionIndex": PARTITION}]}
-    return encode_message(request_specs()[DESCRIBE_QUORUM][0].at(version), {"topics": [topic]})
+def snapshot_request(ask: Ask) -> Data:
+    """A FetchSnapshot."""
+    partition = {
+        "partition": PARTITION,
+        "currentLeaderEpoch": ask.current_leader_epoch,
+        "snapshotId": {"endOffset": ask.snapshot.end_offset, "epoch": ask.snapshot.epoch},
+        "position": ask.position,
+        "replicaDirectoryId": ZERO_UUID,
+    }
+    return {
+        "replicaId": OBSERVER,
+        "maxBytes": ask.max_bytes,
+        "topics": [{"name": TOPIC, "partitions": [partition]}],
+        "clusterId": ask.cluster_id,
+    }
 
 
-def decode_description(version: int, raw: bytes) -> Description:
-    """A DescribeQuorum answer.
+def piece_of(message: Data) -> Piece:
+    """A FetchSnapshot answer; raises DecodeError where it answers for anything else."""
+    if message["errorCode"]:
+        return Piece(_error(message["errorCode"]), SnapshotId(NONE, NONE))
+    one = _only(message["topics"], "name", TOPIC, "index")
+    snapshot = _snapshot(one["snapshotId"])
+    if one["errorCode"]:
+        return Piece(_error(one["errorCode"]), snapshot)
+    content = b64decode(one["unalignedRecords"] or "")
+    return Piece(None, snapshot, one["size"], one["position"], content)
 
-    Raises DecodeError where the bytes are none, or answer for anything else."""
-    message = _read(DESCRIBE_QUORUM, version, raw)
+
+DESCRIBE_REQUEST: Data = {
+    "topics": [{"topicName": TOPIC, "partitions": [{"partitionIndex": PARTITION}]}]
+}
+"""A DescribeQuorum of the metadata partition."""
+
+
+def description(message: Data) -> Description:
+    """A DescribeQuorum answer; raises DecodeError where it answers for anything else."""
     if message["errorCode"]:
         return Description(message["errorCode"], Leader(NONE, NONE))
     one = _only(message["topics"], "topicName", TOPIC, "partitionIndex")
@@ -186,50 +213,49 @@ def decode_description(version: int, raw: bytes) -> Description:
     return Description(0, leader, one["highWatermark"], voters, observers, listeners)
 
 
-def encode_describe_cluster(version: int) -> bytes:
-    """A DescribeCluster that a controller takes."""
-    message = {
-        "includeClusterAuthorizedOperations": False,
-        "endpointType": CONTROLLERS,
-        "includeFencedBrokers": False,
-    }
-    return encode_message(request_specs()[DESCRIBE_CLUSTER][0].at(version), message)
+CLUSTER_REQUEST: Data = {
+    "includeClusterAuthorizedOperations": False,
+    "endpointType": 2,  # controllers
+    "includeFencedBrokers": False,
+}
+"""A DescribeCluster that a controller takes."""
 
 
-def decode_cluster(version: int, raw: bytes) -> tuple[str | None, dict[int, Address]]:
-    """The cluster's id, and where its controllers listen; nothing where the server does not tell
-    it to us.
-
-    Raises DecodeError where the bytes are no answer."""
-    message = _read(DESCRIBE_CLUSTER, version, raw)
+def cluster_of(message: Data) -> tuple[str | None, dict[int, Address]]:
+    """The cluster's id, and where its controllers listen, of a DescribeCluster answer; nothing
+    where the server does not tell it to us.
+    """
     if message["errorCode"]:
         return None, {}
-    nodes = {one["brokerId"]: Address(one["host"], one["port"]) for one in message["brokers"]}
-    return message["clusterId"] or None, nodes
+    return message["clusterId"] or None, _addresses(message["brokers"], "brokerId")
 
 
-def _read(api_key: int, version: int, raw: bytes) -> dict[str, Any]:
-    spec = request_specs()[api_key][1].at(version)
-    message, _, end = read_message(spec, raw, 0, len(raw))
-    if end != len(raw):
-        raise DecodeError("trailing", end, f"{len(raw) - end} bytes follow the message")
-    return message
+def _addresses(nodes: Iterable[Data], key: str) -> dict[int, Address]:
+    return {one[key]: Address(one["host"], one["port"]) for one in nodes}
 
 
-def _only(topics: list[dict[str, Any]], key: str, topic: str, index: str) -> dict[str, Any]:
+def _only(topics: list[Data], key: str, topic: str, index: str) -> Data:
     """The one partition that was asked for."""
-    found = [(one[key], part) for one in topics for part in one["partitions"]]
-    if len(found) != 1 or found[0][0] != topic or found[0][1][index] != PARTITION:
+    found: list[Data] = [part for one in topics for part in one["partitions"]]
+    named = [(one[key], part[index]) for one in topics for part in one["partitions"]]
+    if named != [(topic, PARTITION)]:
         raise DecodeError("topic", 0, f"it is not about partition {PARTITION} of {TOPIC}")
-    partition: dict[str, Any] = found[0][1]
-    return partition
+    return found[0]
 
 
-def _is_set(end: dict[str, Any]) -> bool:
+def _is_set(end: Data) -> bool:
     return bool(end["epoch"] >= 0 and end["endOffset"] >= 0)
 
 
-def _replica_state(one: dict[str, Any]) -> ReplicaState:
+def _snapshot(one: Data) -> SnapshotId:
+    return SnapshotId(one["epoch"], one["endOffset"])
+
+
+def _error(code: int) -> str:
+    return ERROR_NAMES.get(code, "UNKNOWN_SERVER_ERROR")
+
+
+def _replica_state(one: Data) -> ReplicaState:
     return ReplicaState(
         one["replicaId"],
         one.get("replicaDirectoryId"),

@@ -3,7 +3,7 @@
 In: the leader, and the pulled folder. Out: the folder, grown, so that its log ends exactly where
 the leader's did when it described the quorum; batches above the high watermark of that describe are
 not committed yet. The rules are a follower's: diverging epochs cut the log, a log start beyond our
-end begins it anew. Source: KIP-595, KIP-630; `simulate.fetch` and `simulate.follower` in earnest.
+end begins it anew. Source: KIP-595, KIP-630; `simulate.fetch` and `simulate.boot` in earnest.
 """
 
 import time
@@ -54,7 +54,10 @@ class Puller:
             self._recognise()
             self._take_snapshot()
             requests = self._take_log(described.log_end_offset)
-            is_whole = self.folder.after == (self.folder.last_epoch, described.log_end_offset)
+            is_whole = self.folder.after == (
+                self.folder.vector.last_epoch,
+                described.log_end_offset,
+            )
             if not is_whole or described.leader != self.leader.leader:
                 time.sleep(PAUSE_SECONDS)
                 continue
@@ -81,7 +84,7 @@ class Puller:
         if self.folder.cluster_id is not None or not ours:
             return
         (offset,) = INT64.unpack_from(ours)
-        answer = self.leader.fetch(offset, self.folder.last_epoch)
+        answer = self.leader.fetch(offset, self.folder.vector.last_epoch)
         if answer.records and not answer.records.startswith(ours):
             raise PullError(
                 f"the leader holds another batch at offset {offset} than {self.folder.path}, in the same epoch: it is of another cluster; name a new folder as --out"
@@ -114,7 +117,7 @@ class Puller:
                 # What an earlier pull left may be of another leader's file.
                 self.folder.forget_parts()
                 continue
-            self.tell(f"snapshot {newest.end_offset}-{newest.epoch} has come")
+            self.tell(f"snapshot {newest.name} has come")
             return
         why = f"the last one: {problem}" if problem else "what comes is not a snapshot"
         raise PullError(
@@ -129,22 +132,20 @@ class Puller:
 
         def answer(position: int) -> Piece:
             nonlocal known
-            piece = self._piece(snapshot, position)
+            piece = self.leader.piece(snapshot, position)
+            if piece.error is not None:
+                raise _SnapshotGone(f"snapshot {snapshot.name}: {piece.error}")
+            if not 0 < piece.size_bytes <= FETCH_LIMIT_BYTES:
+                raise PullError(f"the leader claims {piece.size_bytes} bytes for a snapshot")
             found = self.leader.leader.node_id, piece.size_bytes
             if known not in (None, found):
-                raise _SnapshotGone(f"snapshot {snapshot}: it is of another leader or size now")
+                raise _SnapshotGone(
+                    f"snapshot {snapshot.name}: it is of another leader or size now"
+                )
             known = found
             return piece
 
         return answer
-
-    def _piece(self, snapshot: SnapshotId, position: int) -> Piece:
-        piece = self.leader.piece(snapshot, position)
-        if piece.error is not None:
-            raise _SnapshotGone(f"snapshot {snapshot}: {piece.error}")
-        if not 0 < piece.size_bytes <= FETCH_LIMIT_BYTES:
-            raise PullError(f"the leader claims {piece.size_bytes} bytes for a snapshot")
-        return piece
 
     # --- the log ---------------------------------------------------------------------------------
 
@@ -156,11 +157,14 @@ class Puller:
         while setbacks < ROUNDS:
             if self.folder.after is None and not self._begin(below):
                 return requests
-            answer = self.leader.fetch(self.folder.end_offset, self.folder.last_epoch)
+            answer = self.leader.fetch(self.folder.end_offset, self.folder.vector.last_epoch)
             requests += 1
             if answer.snapshot is not None or answer.diverging is not None:
                 setbacks += 1
-                self._go_back(answer)
+                if answer.diverging is not None:
+                    self._cut(answer.diverging)
+                else:
+                    self._begin_anew(answer.log_start_offset)
                 continue
             batches = self._batches(answer, self.folder.after, below)
             if batches is None:
@@ -171,7 +175,7 @@ class Puller:
                 return requests
         raise PullError("the leader takes back all that it sends; nothing more was asked for")
 
-    def _batches(self, answer: Fetched, after: After, below: int | None) -> WholeBatches | None:
+    def _batches(self, answer: Fetched, after: After, below: int) -> WholeBatches | None:
         return whole_batches(answer.records, self.leader.leader.epoch, after, below)
 
     def _begin(self, below: int) -> bool:
@@ -215,13 +219,6 @@ class Puller:
         if found is not None and not found.base_offset <= offset < found.end_offset:
             raise PullError(f"the leader sends offset {found.base_offset} for {offset}")
         return found
-
-    def _go_back(self, answer: Fetched) -> None:
-        """Our log is not the beginning of the leader's."""
-        if answer.diverging is not None:
-            self._cut(answer.diverging)
-        else:
-            self._begin_anew(answer.log_start_offset)
 
     def _begin_anew(self, log_start: int) -> None:
         """The leader has dropped what comes after our log: there is no way to go on without a hole.

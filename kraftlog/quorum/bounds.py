@@ -5,13 +5,14 @@ In: for each voter at hand its `CopyStanding` (how far its copy reaches, what it
 whether its end is proven), and how far each pair of logs agrees. Out: `Bounds`. Pure, a few values
 per voter. The high watermark itself is not on disk. Source: KIP-630 "Design", KAFKA-1211,
 KAFKA-14825, KIP-595; Raft's commit rule (a record of an older epoch counts only where no unseen
-leader can have replaced it).
+leader can have replaced it). A clean stop proves an end for the moment of the copy: where another copy goes on,
+nothing tells how far the node has gone since.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.epochs import EpochVector, common_end
 
 Agreement = Callable[[str, str], int]
 """How far two copies, by their labels, were seen to hold the same batches: the end of their largest
@@ -26,8 +27,8 @@ class CopyStanding:
 
     `voter` is the voter's id, None for an observer. `known_epoch` is the highest epoch that its
     node has heard of (None where nothing says), and so the highest that it can have voted or led
-    in. `end_proven`: nothing can ever have followed the end of its log; False where the end was
-    lost, cannot be read, or where nothing on the disk speaks for it.
+    in. `end_proven`: nothing had followed the end of its log when it was copied; False where the
+    end was lost, cannot be read, or where nothing on the disk speaks for it.
     """
 
     label: str
@@ -42,14 +43,21 @@ class CopyStanding:
         """How far it holds the log, by itself or by a snapshot."""
         return max(self.vector.end_offset, self.snapshot_end)
 
+    def continues(self, other: "CopyStanding") -> bool:
+        """Whether it holds more than another copy, and contradicts nothing of it."""
+        mine, theirs = self.vector, other.vector
+        ends = None, min(mine.end_offset, theirs.end_offset)
+        return self.reach > other.reach and common_end(mine, theirs) in ends
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Every offset below `lower` is committed; none at or above `upper` can ever have been (None:
     nothing at hand proves such an offset).
 
-    `missing_voters` have no copy at hand; `open_voters` have one whose end is not proven. Copies
-    of these, whole, would settle an interval that is not exact.
+    `missing_voters` have no copy at hand; `open_voters` have one whose end is not proven, or from
+    where another copy goes on. Copies of these, whole and of one moment, would settle an interval
+    that is not exact.
     """
 
     lower: int
@@ -92,20 +100,37 @@ class Voting:
         for one in self.standings:
             if one.voter is not None and one.voter in self.voters:
                 found.setdefault(one.voter, []).append(one)
-        return found
+        return dict(sorted(found.items()))
 
     @property
     def missing(self) -> tuple[int, ...]:
         return tuple(one for one in self.voters if one not in self.at_hand)
 
     @property
-    def open(self) -> tuple[int, ...]:
+    def unproven(self) -> tuple[int, ...]:
         """Voters at hand whose copies do not prove where their logs ended."""
         return tuple(
             voter
             for voter, copies in self.at_hand.items()
             if not all(one.end_proven for one in copies)
         )
+
+    @property
+    def continued(self) -> tuple[int, ...]:
+        """Voters whose copies prove their ends, but others go on from there: the nodes may have gone
+        on as well since they were copied.
+        """
+        return tuple(
+            voter
+            for voter, copies in self.at_hand.items()
+            if voter not in self.unproven
+            and all(any(other.continues(one) for other in self.standings) for one in copies)
+        )
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """Voters at hand of whom nothing says how far their logs went in the end."""
+        return tuple(one for one in self.at_hand if one in (*self.unproven, *self.continued))
 
     # --- what is committed for certain -----------------------------------------------------------
 
@@ -224,9 +249,10 @@ def interval(
     `snapshots` has the ends of complete snapshots that no log contradicts, by how a person calls
     them: a snapshot is only ever made of what is committed. `watermark` is the high watermark that
     a describe of this quorum gave, `furthest` the end of the longest copy at hand, of which more
-    may have been committed after that moment; None where voters that are missing may have gone on
-    since. `earlier` has the voters before each change of them, and its offset: while a change is
-    not known to be committed, those may have gone on by themselves.
+    may have been committed after that moment; None where the quorum may have gone on for long, or
+    with voters that are missing. A watermark below what the copies prove bounds nothing. `earlier`
+    has the voters before each change of them, and its offset: while a change is not known to be
+    committed, those may have gone on by themselves.
     """
     lower, reason = 0, NOTHING_AT_HAND
     newest = max(snapshots, key=lambda name: snapshots[name], default=None)
@@ -239,11 +265,12 @@ def interval(
     if watermark is not None and watermark >= lower:
         lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
     upper, upper_reason = _upper(voting, [one for one in earlier if one[0] >= lower])
-    if watermark is not None and furthest is not None and upper is None:
-        upper = max(lower, furthest)
+    if watermark == lower and furthest is not None and upper is None:
+        upper = furthest
         upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
     if upper is not None and upper < lower:
-        upper, upper_reason = lower, "it cannot be below the lower bound"
+        upper = None
+        upper_reason = "what is committed goes on behind the ends of the copies at hand"
     return Bounds(lower, reason, upper, upper_reason, voting.majority, voting.missing, voting.open)
 
 
@@ -266,8 +293,12 @@ def _why_unknown(voting: Voting) -> str:
     causes = []
     if voting.missing:
         causes.append(f"no copy of {_voters(voting.missing)} is at hand")
-    if voting.open:
-        causes.append(f"nothing proves where the log of {_voters(voting.open)} ended")
+    if voting.unproven:
+        causes.append(f"nothing proves where the log of {_voters(voting.unproven)} ended")
+    if voting.continued:
+        causes.append(
+            f"{_voters(voting.continued)} may have gone on since, as another copy goes on from there"
+        )
     return " and ".join(causes)
 
 

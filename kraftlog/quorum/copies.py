@@ -4,6 +4,7 @@ In: a replica's log and the time of data that it lacks. Out: whether the copy al
 reason.
 """
 
+from kraftlog.quorum.describe import told_ms
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -23,23 +24,43 @@ def copy_explains(quorum: Quorum, log: LogView, data_ms: int) -> bool:
 
 
 def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
-    """Whether what a copy lacks from an offset on was written after its files were copied, or its
-    node held it then: by what it asked the leader for next.
+    """Whether all that a copy lacks from an offset on was written after its files were copied, or
+    its node held it then: by what it asked the leader for next. Nothing is held against a copy
+    where nothing tells when that was written.
     """
+    untimed = untimed_from(quorum)
+    if untimed is not None and lacks_from >= untimed:
+        return True
     asked = _asked_beyond(quorum, log, lacks_from)
     if asked is not None and copy_explains(quorum, log, asked):
         return True
-    stamps = [
-        int(other.evidence.log.max_timestamps[other.rows[other.index_at(lacks_from)]])
-        for other in quorum.logs
-        if other.index_at(lacks_from) >= 0 and other is not log
-    ]
+    beyond = [one for one in quorum.peers if one is not log and (one.end_offset or 0) > lacks_from]
+    held = [one.index_at(lacks_from) for one in beyond]
+    stamps = [_ms(one, index) for one, index in zip(beyond, held, strict=True) if index >= 0]
     stamps += [
         one.last_contained_timestamp or 0
         for one in quorum.credible_snapshots
         if one.end_offset > lacks_from and not stamps
     ]
-    return bool(stamps) and all(copy_explains(quorum, log, stamp) for stamp in stamps)
+    # A running leader writes twice a second: what comes first is always a moment away.
+    newest = [_ms(one, -1) for one in beyond]
+    return bool(stamps) and all(copy_explains(quorum, log, one) for one in (*stamps, *newest))
+
+
+def untimed_from(quorum: Quorum) -> int | None:
+    """Where the part of what is committed begins that no copy at hand holds, and of which only a
+    describe tells, without its time; None where there is none.
+    """
+    described, ends = quorum.evidence.described, [log.end_offset or 0 for log in quorum.peers]
+    reached = max([*ends, *(one.end_offset for one in quorum.credible_snapshots)], default=0)
+    if described is None or told_ms(described) is not None or reached >= quorum.bounds.lower:
+        return None
+    return reached
+
+
+def _ms(log: LogView, index: int) -> int:
+    """When a batch of a log was written."""
+    return int(log.evidence.log.max_timestamps[log.rows[index]])
 
 
 def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> int | None:
@@ -47,19 +68,22 @@ def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> int | None:
     that names the same disk.
     """
     described, node = quorum.evidence.described, log.evidence.node_id
-    fetch = None if described is None or node is None else described.fetches.get(node)
-    if fetch is None or fetch.end_offset <= offset:
-        return None
     own = log.evidence.meta("directory.id")
-    return fetch.fetched_ms if own in (None, fetch.directory_id or own) else None
+    disks = [one for one in (described.fetches if described else ()) if one.node_id == node]
+    named = [one for one in disks if own in (None, one.directory_id or own)]
+    # Of two disks of a node, nothing says which is that of a copy without a directory id.
+    asked = [one.fetched_ms for one in named if len(named) == 1 and one.end_offset > offset]
+    return next(iter(asked), None)
 
 
-def copied_first(quorum: Quorum, log: LogView) -> bool:
-    """Whether what stood behind the end of a log was written after the log was copied: then files
-    that tell of more were copied later.
+def copied_first(quorum: Quorum, log: LogView, until: int) -> bool:
+    """Whether all that stood behind the end of a log, up to an offset that files beside it tell of,
+    was written after the log was copied: then those files were copied later.
     """
-    stamp = _time_at(quorum, log, log.end_offset or 0)
-    return stamp is not None and copy_explains(quorum, log, stamp)
+    first, newest = (_time_at(quorum, log, at) for at in (log.end_offset or 0, until - 1))
+    if first is None or not copy_explains(quorum, log, first):
+        return False
+    return newest is None or copy_explains(quorum, log, newest)
 
 
 def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
@@ -67,7 +91,7 @@ def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
     for log in quorum.logs:
         index = log.index_at(offset)
         if index >= 0 and log is not lost:
-            return int(log.evidence.log.max_timestamps[log.rows[index]])
+            return _ms(log, index)
     times = [
         int(index.values[at])
         for index in lost.evidence.indexes

@@ -23,6 +23,9 @@ from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 UNKNOWN = "-1"
 """The HighWatermark of a leader that has just been elected, and does not know it yet."""
 
+OBSERVER = "Observer"
+"""The Status of a disk that does not vote; a voter's is Leader or Follower."""
+
 MOMENT_MS = 3000
 """A follower asks at least twice a second; one that has not for so long is down, or is stuck."""
 COLUMNS = {
@@ -55,25 +58,28 @@ def read_described(text: str, path: str | None = None) -> Described:
         _voters(found.get("CurrentVoters", "")),
         found.get("ClusterId"),
         path,
-        dict(_fetches(text.splitlines())),
+        tuple(_fetches(text.splitlines())),
     )
 
 
 def told_ms(described: Described) -> int | None:
     """When the leader told it, by its own clock; None where the table of `--replication` is missing."""
-    leader = -1 if described.leader_id is None else described.leader_id
-    return described.fetches[leader].fetched_ms if leader in described.fetches else None
+    voters = (one for one in described.fetches if one.votes)
+    return next((one.fetched_ms for one in voters if one.node_id == described.leader_id), None)
 
 
 def keeping_up(described: Described) -> frozenset[int] | None:
-    """The nodes that had all that the leader had a moment before, itself among them; None where that
-    is not told. Source: KIP-836.
+    """The voters that had all that the leader had a moment before, itself among them; None where
+    that is not told. Of two disks of a node the one counts that has fetched last: it runs with that
+    one now. Source: KIP-836.
     """
     now = told_ms(described)
     if now is None:
         return None
+    rows = sorted(described.fetches, key=lambda one: one.fetched_ms)
+    newest = {one.node_id: one for one in rows}
     return frozenset(
-        node for node, one in described.fetches.items() if now - one.caught_up_ms <= MOMENT_MS
+        node for node, one in newest.items() if one.votes and now - one.caught_up_ms <= MOMENT_MS
     )
 
 
@@ -126,7 +132,7 @@ def of_one_cluster(evidence: QuorumEvidence, options: Options) -> QuorumEvidence
     return evidence
 
 
-def _fetches(lines: Sequence[str]) -> Iterator[tuple[int, LastFetch]]:
+def _fetches(lines: Sequence[str]) -> Iterator[LastFetch]:
     """The rows of the table of `--replication`; none of one whose times are for human readers, or
     who has not fetched.
     """
@@ -142,7 +148,8 @@ def _fetches(lines: Sequence[str]) -> Iterator[tuple[int, LastFetch]]:
         if node is not None and end is not None and fetched_ms is not None:
             directory = told.get("directory_id")
             own = None if directory == ZERO_UUID else directory
-            yield node, LastFetch(end, fetched_ms, caught_up_ms or 0, own)
+            votes = told.get("status") != OBSERVER
+            yield LastFetch(node, end, fetched_ms, caught_up_ms or 0, own, votes)
 
 
 def _number(text: str | None) -> int | None:

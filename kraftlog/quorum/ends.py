@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.log.batch import MIN_RECORD_SIZE
-from kraftlog.log.fault import FaultKind
-from kraftlog.quorum.evidence import IndexEvidence
+from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.quorum.evidence import IndexEvidence, SegmentEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
 
@@ -44,12 +44,16 @@ def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
         *_of_epochs(log, end),
         *_of_segments(log, end),
         *_of_indexes(log, end),
-        *_of_producer_snapshots(log),
         *_of_quorum_state(log, end),
         *_of_snapshots(log, own, end),
     ]
-    explained = end + _explained_records(log)
+    unfinished = _unfinished(log)
+    damaged_bytes = unread_tail_bytes(log) - (unfinished.size_bytes if unfinished else 0)
+    # Other checks tell that damage: so many records behind the end need no witness.
+    damaged = end + damaged_bytes // MIN_RECORD_SIZE
+    explained = damaged + (_records_of_an_append(log, unfinished) if unfinished else 0)
     beyond = [one for one in found if one.end_offset > explained]
+    beyond += [one for one in _of_producer_snapshots(log) if one.end_offset > damaged]
     return sorted(beyond, key=lambda one: -one.end_offset)
 
 
@@ -100,23 +104,29 @@ def unread_tail_bytes(log: LogView) -> int:
     return segments[file].size_bytes - used + sum(one.size_bytes for one in segments[file + 1 :])
 
 
-def _explained_records(log: LogView) -> int:
-    """So many records behind the last usable batch need no other cause than the damage there, which
-    other checks tell. Zeros or garbage behind them are the usual trace of one append that was not
-    finished, and of no more: what else stood there had been written whole.
+def _unfinished(log: LogView) -> Fault | None:
+    """What the very end holds where it is the usual trace of one append that was not finished. That
+    explains an epoch or an index entry of that append. It explains no producer snapshot: before
+    Kafka writes one, all up to its offset stood there whole.
     """
-    unread = unread_tail_bytes(log)
     last = log.evidence.segments[-1]
-    unfinished = sum(
-        one.size_bytes
-        for one in last.faults
-        if one.kind in _BLANK and one.position + one.size_bytes >= last.size_bytes
-    )
-    one_append = int((log.last - log.base).max()) + 1 if unfinished and len(log.rows) else 0
-    return (unread - unfinished) // MIN_RECORD_SIZE + one_append
+    tail = last.faults[-1:]
+    return next((one for one in tail if one.kind in _UNFINISHED and _reaches(one, last)), None)
 
 
-_BLANK = (FaultKind.ZEROS, FaultKind.GARBAGE)
+_UNFINISHED = (FaultKind.TORN_BATCH, FaultKind.ZEROS, FaultKind.GARBAGE)
+
+
+def _reaches(fault: Fault, segment: SegmentEvidence) -> bool:
+    return fault.position + fault.size_bytes >= segment.size_bytes
+
+
+def _records_of_an_append(log: LogView, unfinished: Fault) -> int:
+    """So many records an append that was not finished can explain: those of the longest batch of
+    the log. A torn batch is one of them, and the same fetch may bring the next epoch's first.
+    """
+    longest = 0 if log.is_empty else int((log.last - log.base).max()) + 1
+    return longest + (unfinished.kind == FaultKind.TORN_BATCH)
 
 
 def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:

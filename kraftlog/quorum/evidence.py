@@ -313,20 +313,23 @@ class ReplicaEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LastFetch:
-    """How far the log of a node went when it last fetched from the leader, and when it last held
-    all that the leader did, by the leader's clock; 0 for never.
+    """How far the log of a node's disk went when it last fetched from the leader, and when it last
+    held all that the leader did, by the leader's clock; 0 for never. An old disk is told of for
+    minutes after its node has begun with another one, which does not `vote` before it is a voter.
     """
 
+    node_id: int
     end_offset: int
     fetched_ms: int
     caught_up_ms: int = 0
     directory_id: str | None = None
+    votes: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
     """What `kafka-metadata-quorum describe` said: it makes the high watermark exact at that
-    moment. `fetches` are those of nodes, by id; `path` is the file that it was saved in.
+    moment. `fetches` are those of each disk; `path` is the file that it was saved in.
     """
 
     high_watermark: int | None
@@ -335,7 +338,7 @@ class Described:
     voters: tuple[int, ...] = ()
     cluster_id: str | None = None
     path: str | None = None
-    fetches: Mapping[int, LastFetch] = field(default_factory=dict)
+    fetches: tuple[LastFetch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

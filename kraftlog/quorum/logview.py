@@ -53,11 +53,12 @@ class Hole:
 @dataclass(frozen=True)
 class LogView:
     """The derived view of one replica's log; `rows` are the usable batches as rows of
-    `evidence.log`.
+    `evidence.log`. `copies` are all replicas of the quorum, this one too.
     """
 
     evidence: ReplicaEvidence
     contents: tuple[Content, ...]
+    copies: tuple[ReplicaEvidence, ...]
 
     @property
     def label(self) -> str:
@@ -115,7 +116,18 @@ class LogView:
         # The last batch has no neighbour after it: the one before it must be in its place.
         if not (joined[:-1][-1:].any() and self._follows(int(rows[-1]), int(rows[-2]))):
             result[rows[-1]] = False
+        # Nor has it one that shows that the batches between them are not gone.
+        if result[rows[-1]] and self._is_placed(int(rows[-1])):
+            result[rows[-1]] = False
         return result
+
+    def _is_placed(self, row: int) -> bool:
+        """Whether something says that a base offset is right: the same batch in another copy, or once
+        more in this log, as a batch's id covers its offset; or a producer snapshot where it ends.
+        """
+        log = self.evidence.log
+        times = sum(int((one.log.ids == log.ids[row]).all(1).sum()) for one in self.copies)
+        return times > 1 or int(log.last_offsets[row]) + 1 in self.evidence.producer_ends
 
     def _follows(self, row: int, before: int) -> bool:
         """Whether a batch directly follows another one of its file, so that no bytes are missing
@@ -206,6 +218,11 @@ class LogView:
     def newness(self) -> tuple[int, int]:
         """(newest epoch, end offset): the order in which voters compare logs."""
         return self.last_epoch or 0, self.end_offset or 0
+
+    @cached_property
+    def newest_ms(self) -> int | None:
+        """Time of the newest batch."""
+        return None if self.is_empty else int(self.evidence.log.max_timestamps[self.rows].max())
 
     @cached_property
     def last_epoch(self) -> int | None:

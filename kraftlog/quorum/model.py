@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
+from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
 from kraftlog.quorum.chain import Chain, chain
+from kraftlog.quorum.describe import told_ms
 from kraftlog.quorum.divergence import (
     Comparison,
     DifferingRun,
@@ -55,12 +57,19 @@ class Quorum:
     @cached_property
     def logs(self) -> tuple[LogView, ...]:
         """One view per replica, in the evidence's order."""
-        return tuple(LogView(one, self.evidence.contents) for one in self.replicas)
+        return tuple(LogView(one, self.evidence.contents, self.replicas) for one in self.replicas)
 
     @cached_property
     def foreign(self) -> frozenset[str]:
-        """Replicas of another cluster: by their id, where their logs share no batch with the others'
-        (with one, somebody edited the file). They are checked by themselves and compared with nobody.
+        """Replicas of another cluster, by its name or by what they hold. They are checked by
+        themselves and compared with nobody.
+        """
+        return self.otherwise_named | self.strays
+
+    @cached_property
+    def otherwise_named(self) -> frozenset[str]:
+        """Replicas that name another cluster, where their logs share no batch with the others' (with
+        one, somebody edited the file): Kafka itself keeps them apart.
         """
         if len(self.cluster_ids) < 2:
             return frozenset()
@@ -72,8 +81,19 @@ class Quorum:
         }
         own = [log for log in self.logs if log.label not in other]
         return frozenset(
-            label for label in other if not any(_share(self.by_label[label], one) for one in own)
+            label
+            for label in other
+            if not any(strays.share(compare(self.by_label[label], one)) for one in own)
         )
+
+    @cached_property
+    def strays(self) -> frozenset[str]:
+        """Replicas that name this cluster, and hold what is of another quorum: Kafka does not
+        notice.
+        """
+        logs = [one for one in self.logs if one.label not in self.otherwise_named]
+        held = [one for one in self.snapshots if one.replica not in self.otherwise_named]
+        return strays.strays(logs, self._compared, held)
 
     @cached_property
     def peers(self) -> tuple[LogView, ...]:
@@ -104,6 +124,20 @@ class Quorum:
         """The snapshots of this cluster's replicas."""
         return [one for one in self.snapshots if one.replica not in self.foreign]
 
+    def directories_named(self, log: LogView) -> frozenset[str]:
+        """The voters' directories by which a log is told from those of other quorums."""
+        return strays.named(log, self.snapshots_of(log.label))
+
+    @cached_property
+    def stray_snapshots(self) -> dict[str, str]:
+        """Why some of them are of another quorum, by their voters and by path."""
+        return strays.stray_snapshots(self.peers, self.own_snapshots)
+
+    @cached_property
+    def _voters_snapshots(self) -> list[SnapshotView]:
+        """The snapshots that tell who votes here."""
+        return [one for one in self.own_snapshots if one.path not in self.stray_snapshots]
+
     def snapshots_of(self, label: str) -> list[SnapshotView]:
         """A replica's snapshots, by id."""
         return self._snapshots_of.get(label, [])
@@ -133,10 +167,17 @@ class Quorum:
     @cached_property
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         """Every ordered pair of logs."""
+        compared = self._compared.items()
+        return {pair: found for pair, found in compared if self.strays.isdisjoint(pair)}
+
+    @cached_property
+    def _compared(self) -> dict[tuple[str, str], Comparison]:
+        """The same, with those whose content alone tells that they are of another quorum."""
+        logs = [one for one in self.logs if one.label not in self.otherwise_named]
         return {
             (one.label, other.label): compare(one, other)
-            for one in self.peers
-            for other in self.peers
+            for one in logs
+            for other in logs
             if one is not other
         }
 
@@ -315,19 +356,21 @@ class Quorum:
     @cached_property
     def recorded_voters(self) -> VoterSet | None:
         """The voters by KRaftVoters records, which a dynamic quorum has."""
-        return voter_sources.current(voter_sources.by_records(self.peers, self.own_snapshots))
+        return voter_sources.current(voter_sources.by_records(self.peers, self._voters_snapshots))
 
     @cached_property
     def controller_ids(self) -> frozenset[int]:
         """The nodes that are voters, or once were: controllers, whatever they are now."""
         logs = (one for log in self.peers for *_, one in voter_sources.log_voter_records(log))
-        snapshots = (one.voters for one in self.own_snapshots if one.voters)
+        snapshots = (one.voters for one in self._voters_snapshots if one.voters)
         ids = {node for members in (*logs, *snapshots) for node, _ in members}
         return frozenset(ids.union(self.voter_set.ids if self.voter_set else ()))
 
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:
-        """None where the voters or the node's identity are not known, or it is of another cluster."""
-        if replica.label in self.foreign:
+        """Of the node, whatever its log; None where the voters or its identity are not known, or it
+        names another cluster.
+        """
+        if replica.label in self.otherwise_named:
             return None
         if replica.is_pulled:
             return False
@@ -485,13 +528,15 @@ class Quorum:
 
     @cached_property
     def credible_snapshots(self) -> list[SnapshotView]:
-        """Complete snapshots whose ids the logs do not contradict."""
-        return [s for s in self.own_snapshots if s.is_complete and self.contradiction(s) is None]
+        """Complete snapshots of this quorum whose ids the logs do not contradict."""
+        return [one for one in self.own_snapshots if self.why_no_base(one) is None]
 
     def why_no_base(self, snapshot: SnapshotView) -> str | None:
         """Why a replay cannot begin with a snapshot; None where it can."""
-        is_foreign = snapshot.replica in self.foreign
-        return snapshot.why_incomplete or (None if is_foreign else self.contradiction(snapshot))
+        why = snapshot.why_incomplete
+        if why is not None or snapshot.replica in self.foreign:
+            return why
+        return self.stray_snapshots.get(snapshot.path) or self.contradiction(snapshot)
 
     def bases_of(self, label: str) -> list[SnapshotView]:
         """The snapshots of a replica that a replay of its log can begin with, by end offset."""
@@ -505,12 +550,29 @@ class Quorum:
         standings = [self._standing(log) for log in self.peers]
         return Voting(members, standings, self._agree)
 
+    def later_vote(self, log: LogView) -> "LaterVote | None":
+        """The newest election above all that a voter's copy has heard of in which the node had a
+        part, by the log of another copy; None where there is none.
+        """
+        if not self.is_voter(log.evidence):
+            return None
+        node, known = log.evidence.node_id, known_epoch(log) or log.last_epoch or 0
+        found = [
+            LaterVote(start.epoch, start.start_offset, one.label)
+            for one in self.peers
+            for start in one.epoch_starts
+            if start.epoch > known
+            and (elected := one.elections.get(start.epoch)) is not None
+            and node in {elected.leader_id, *elected.granted}
+        ]
+        return max(found, default=None)
+
     def _agree(self, one: str, other: str) -> int:
         return self.surely_agree(self.by_label[one], self.by_label[other])
 
     def _standing(self, log: LogView) -> CopyStanding:
         voter = log.evidence.node_id if self.is_voter(log.evidence) else None
-        proven = end_is_proven(log, self.snapshots_of(log.label))
+        proven = end_is_proven(log, self.snapshots_of(log.label)) and not self.later_vote(log)
         known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
         return CopyStanding(log.label, voter, vector_of(log), known, proven, snapshot_end)
 
@@ -525,7 +587,8 @@ class Quorum:
             ends[one.replica] = max(ends[one.replica], one.end_offset)
         standings = [replace(one, snapshot_end=ends[one.label]) for one in self.voting.standings]
         # A pulled copy is of the moment of its describe; a saved describe may be long past.
-        is_told_all = self.pulled is not None or not self.voting.missing
+        is_of_now = not (self.voting.missing or self.describe_is_outdated)
+        is_told_all = self.pulled is not None or is_of_now
         ends_at = max((log.end_offset or 0 for log in self.peers), default=0)
         furthest = ends_at if is_told_all else None
         described = self.evidence.described
@@ -538,7 +601,7 @@ class Quorum:
         if self.recorded_voters is None:
             return []
         log = self.by_label[self.recorded_voters.replica]
-        replaced = voter_sources.replaced_sets(log, self.own_snapshots)
+        replaced = voter_sources.replaced_sets(log, self._voters_snapshots)
         return [(offset, self._among(members, voting)) for offset, members in replaced]
 
     def _among(self, members: Members, voting: Voting) -> Voting:
@@ -566,6 +629,17 @@ class Quorum:
         return next(whole, None)
 
     @property
+    def describe_is_outdated(self) -> bool:
+        """Whether copies go on after a describe, in a newer epoch or for longer than copying takes."""
+        described, newest = self.evidence.described, self.newest_log
+        if described is None or newest is None:
+            return False
+        epoch, told = described.leader_epoch, told_ms(described)
+        if epoch is not None and (newest.last_epoch or 0) > epoch:
+            return True
+        return told is not None and (newest.newest_ms or 0) > told + self.thresholds.copy_skew_ms
+
+    @property
     def committed_by_describe(self) -> int:
         """The high watermark of a describe; 0 without one."""
         described = self.evidence.described
@@ -584,11 +658,15 @@ class Quorum:
         return groups
 
     def majority_at(self, offset: int) -> list[LogView] | None:
-        """The copies that agree at an offset and are more than all others; None where nobody is."""
-        groups = sorted(self.holding_at(offset).values(), key=len, reverse=True)
-        if not groups or (len(groups) > 1 and len(groups[0]) <= sum(map(len, groups[1:]))):
-            return None
-        return groups[0]
+        """The copies that agree at an offset and are more than all others; None where nobody is. One
+        that has left the history before has no say, however often its tail was copied.
+        """
+        held = [
+            [one for one in copies if offset < self.leaves(one.label, one.end_offset or 0)]
+            for copies in self.holding_at(offset).values()
+        ]
+        most = max(held, key=len, default=[])
+        return most if 2 * len(most) > sum(map(len, held)) else None
 
     def node_id(self, label: str | None) -> int | None:
         """node.id of a replica."""
@@ -604,18 +682,22 @@ class Quorum:
         return Counter(name for one in named for name in dict(cluster_names(one)))
 
 
+class LaterVote(NamedTuple):
+    """An election of which a voter's copy knows nothing, though the node led or granted its vote:
+    where its epoch begins in the log of another copy.
+    """
+
+    epoch: int
+    offset: int
+    replica: str
+
+
 class _Majority(NamedTuple):
     """The voters of an epoch, and those of them that hold a batch of it: more than half."""
 
     epoch: int
     voters: frozenset[int]
     holders: frozenset[int | None]
-
-
-def _share(one: LogView, other: LogView) -> bool:
-    """Whether two logs hold some batch in common."""
-    found = compare(one, other)
-    return found.begins_alike or any(run.equal_after for run in found.runs)
 
 
 def cluster_names(replica: ReplicaEvidence) -> list[tuple[str, str]]:

@@ -49,13 +49,8 @@ def limits_of(replica: ReplicaEvidence) -> RetentionLimits:
 
 def newest_ms(quorum: Quorum) -> int | None:
     """Time of the newest batch of any log."""
-    times = [found for log in quorum.logs if (found := newest_ms_of(log)) is not None]
+    times = [found for log in quorum.logs if (found := log.newest_ms) is not None]
     return max(times, default=None)
-
-
-def newest_ms_of(log: LogView) -> int | None:
-    """Time of the newest batch of a log."""
-    return None if log.is_empty else int(log.evidence.log.max_timestamps[log.rows].max())
 
 
 def kept_snapshots(quorum: Quorum, label: str) -> list[SnapshotView]:

@@ -14,7 +14,7 @@ from kraftlog.quorum.copies import copied_before
 from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
 from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.model import LaterVote, Quorum
 
 
 class LedEpoch(NamedTuple):
@@ -45,6 +45,14 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     if not beyond or copied_before(quorum, log, end):
         return None
     return LedEpoch(epoch, max(beyond.values()), sorted(beyond, key=natural))
+
+
+def forgotten_vote(quorum: Quorum, log: LogView) -> LaterVote | None:
+    """The newest election that a voter has forgotten; None where it came after the files were
+    copied.
+    """
+    vote = quorum.later_vote(log)
+    return None if vote is None or copied_before(quorum, log, vote.offset) else vote
 
 
 def too_few_hold(quorum: Quorum) -> frozenset[str]:

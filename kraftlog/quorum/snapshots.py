@@ -11,7 +11,8 @@ from functools import cached_property
 import numpy as np
 
 from kraftlog.log import names
-from kraftlog.log.fault import FaultKind
+from kraftlog.log.batch import PREFIX_SIZE
+from kraftlog.log.fault import READING_KINDS, Fault, FaultKind
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     Content,
@@ -114,11 +115,39 @@ class SnapshotView:
         return next((one for one in issues if one.byte_in_batch is not None), None)
 
     @property
-    def bytes_after_last_batch(self) -> int:
-        """Bytes at the file's end that are no batch."""
+    def _after_last_batch(self) -> list[Fault]:
         batches = self.evidence.batches
         end = int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
-        return max(0, sum(f.size_bytes for f in self.evidence.faults if f.position >= end))
+        return [fault for fault in self.evidence.faults if fault.position >= end]
+
+    @property
+    def bytes_after_last_batch(self) -> int:
+        """Bytes at the file's end that are no batch."""
+        return max(0, sum(fault.size_bytes for fault in self._after_last_batch))
+
+    @property
+    def noticed_damage(self) -> str | None:
+        """The first bytes that Kafka does not load; None where it loads all that is there. It stops
+        at a torn batch, or fewer bytes than a batch begins with, as at the end of the file.
+        """
+        if not self.evidence.batches.crc_valid.all():
+            return "a batch's CRC is wrong"
+        unnoticed = [
+            fault
+            for fault in self._after_last_batch
+            if fault.kind == FaultKind.TORN_BATCH or fault.size_bytes < PREFIX_SIZE
+        ]
+        noticed = (
+            fault.detail
+            for fault in self.evidence.faults
+            if fault not in unnoticed and fault.kind not in READING_KINDS
+        )
+        return next(noticed, None)
+
+    @property
+    def has_footer(self) -> bool:
+        """It holds a footer, be it its last record or not."""
+        return self._first(FOOTER) is not None
 
     @property
     def ends_with_footer(self) -> bool:

@@ -1,13 +1,16 @@
 """The files of a new quorum: for each voter a `meta.properties` and the checkpoint that it starts
-from, for each broker the `meta.properties` of its directories, should its disk be lost.
+from, for each broker the `meta.properties` of its directories, should its disk be lost; and the
+commands that put each node in its place, for a person to run.
 
-In: a recovered image and the new voters. Out: files in a folder that was empty or not there. The
-state is the old one but for the voters, kraft.version, and the registrations of controllers, which
-register anew. Source: KIP-630, KIP-853, Kafka's MetaProperties.
+In: a recovered image and the new voters. Out: files in a folder that was empty or not there, shell
+commands by node id. The state is the old one but for the voters, kraft.version, and the
+registrations of controllers, which register anew. `kafka-storage format` with `--ignore-formatted`
+leaves the directories alone that have a `meta.properties`, and formats the others of the same
+server.properties. Source: KIP-630, KIP-853, Kafka's MetaProperties, StorageTool and Formatter.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +24,9 @@ from kraftlog.state.image import Image
 
 DYNAMIC_VOTERS = 1
 """The kraft.version from which on records name the voters."""
+CONFIG = "SERVER_PROPERTIES_OF_{}"
+METADATA_FOLDER = "METADATA_LOG_DIR_OF_{}"
+DATA_FOLDER = "LOG_DIR_OF_{}"
 
 
 def new_image(image: Image, voters: Sequence[NewVoter], listener: str) -> Image:
@@ -91,3 +97,40 @@ def write_text(path: Path, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def node_commands(
+    voters: Sequence[NewVoter], brokers: Sequence[OldBroker], cluster_id: str
+) -> Mapping[int, list[str]]:
+    """For each node, in the order in which they are set up."""
+    found = {one.id: list(_voter(one, cluster_id)) for one in voters}
+    for one in brokers:
+        if one.id not in found:
+            found[one.id] = list(_broker(one, cluster_id))
+    return found
+
+
+def _voter(one: NewVoter, cluster_id: str) -> Iterable[str]:
+    yield _set_aside(one.id)
+    yield f"cp -Rp {one.id}/. {METADATA_FOLDER.format(one.id)}/"
+    yield f"{_format(one.id, cluster_id)} --no-initial-controllers"
+
+
+def _broker(one: OldBroker, cluster_id: str) -> Iterable[str]:
+    yield _set_aside(one.id)
+    for directory, path in one.files():
+        number = "" if len(one.directories) == 1 else f"_WITH_{directory}"
+        target = f"{DATA_FOLDER.format(one.id)}{number}"
+        yield f"if [ ! -e {target}/meta.properties ]; then cp -p {path} {target}/; fi"
+    yield _format(one.id, cluster_id)
+
+
+def _set_aside(node: int) -> str:
+    folder = METADATA_FOLDER.format(node)
+    old = f"{folder}/{LOG_FOLDER}"
+    return f"if [ -d {old} ]; then mv {old} {folder}.old-metadata; fi"
+
+
+def _format(node: int, cluster_id: str) -> str:
+    config = CONFIG.format(node)
+    return f"kafka-storage format --ignore-formatted --cluster-id {cluster_id} --config {config}"

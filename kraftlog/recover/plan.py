@@ -11,8 +11,8 @@ from typing import Any
 
 from kraftlog.explain.words import is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
-from kraftlog.plain import host_port, offsets_text
-from kraftlog.recover.commands import node_commands
+from kraftlog.plain import counted, host_port, offsets_text, some
+from kraftlog.recover.kit import node_commands
 from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
 from kraftlog.relations import moment
@@ -45,15 +45,15 @@ def unknown(found: Recovered) -> Iterator[str]:
             f"Whether {offsets_text(found.proven, image.end_offset)} {were} committed: nothing at hand proves it. "
             f"{they} kept, as a leader that holds {them} would do. With --at {found.proven} only what is proven is taken."
         )
-    if found.upper is None or found.upper > image.end_offset:
+    if found.bounds.upper is None or found.bounds.upper > image.end_offset:
         yield (
             f"Whether anything from offset {image.end_offset} on was committed: nothing at hand proves that these copies end where the quorum ended. "
             "If the quorum went on, what it wrote then is lost."
         )
-    if found.missing_voters:
-        yield f"What {_voters(found.missing_voters)} held: no copy is at hand."
-    if found.open_voters:
-        who = _voters(found.open_voters)
+    if found.bounds.missing_voters:
+        yield f"What {_voters(found.bounds.missing_voters)} held: no copy is at hand."
+    if found.bounds.open_voters:
+        who = _voters(found.bounds.open_voters)
         yield f"What {who} held after the end of the copy: nothing proves that the log ended there."
     for fault in image.faults[:TOLD]:
         at = (
@@ -99,18 +99,13 @@ def lost(one: LeftOut, found: Recovered, *, moved: bool) -> list[str]:
 
 def lost_together(found: Recovered) -> list[Lacking]:
     """What is lost, once for copies that hold the same."""
-    groups: list[Lacking] = []
+    groups: dict[tuple[object, ...], Lacking] = {}
     for one in found.left_out:
-        if one.why_unknown is not None:
-            continue
-        told = [lost(one, found, moved=moved) for moved in (False, True)]
-        for group in groups:
-            if [group.objects, group.moved] == told and group.held[0].cause == one.cause:
-                group.held.append(one)
-                break
-        else:
-            groups.append(Lacking([one], *told))
-    return groups
+        if one.why_unknown is None:
+            told = [lost(one, found, moved=moved) for moved in (False, True)]
+            same = (one.cause, *map(tuple, told))
+            groups.setdefault(same, Lacking([], *told)).held.append(one)
+    return list(groups.values())
 
 
 def notes(found: Recovered) -> Iterator[str]:
@@ -120,6 +115,11 @@ def notes(found: Recovered) -> Iterator[str]:
         yield (
             f"The quorum has two histories, and voters have committed both: this plan goes on with that of {found.log_of}, and leaves out that of {' and '.join(second)}. "
             "Find out which one the brokers follow. To build on the other one, give only its copies as --input."
+        )
+    if found.apart:
+        yield (
+            f"Of another quorum, and no part of this plan: {some(list(found.apart), 9)}. "
+            "If what was lost is there, give only that as --input."
         )
     level = found.image.state.get("features", (METADATA_VERSION,))
     if level is None:
@@ -157,8 +157,8 @@ def plan_values(
         "log_of": found.log_of,
         "snapshot_of": found.snapshot_of,
         "proven_offset": found.proven,
-        "upper_offset": found.upper,
-        "missing_voters": list(found.missing_voters),
+        "upper_offset": found.bounds.upper,
+        "missing_voters": list(found.bounds.missing_voters),
         "kept": kept(found),
         "topics": sorted(value["name"] for value in image.state.rows("topics").values()),
         "lost": [
@@ -191,9 +191,10 @@ def plan_text(
 ) -> str:
     """The plan as Markdown."""
     lines = [*_head(found, inputs), *_kept_lines(found), *_lost_lines(found)]
-    lines += ["", "## Unknown", "", *(f"- {one}" for one in unknown(found))]
-    if not list(unknown(found)):
-        lines.append("Nothing: all voters are at hand, and agree.")
+    open_ = [f"- {one}" for one in unknown(found)]
+    agree = "" if found.left_out else ", and agree"
+    nothing = [f"Nothing: all voters are at hand{agree}."]
+    lines += ["", "## Unknown", "", *(open_ or nothing)]
     problems = [*notes(found), *_combined(found, voters)]
     if problems:
         lines += ["", "## Settle this first", "", *(f"- {one}" for one in problems)]
@@ -230,7 +231,7 @@ def _kept_lines(found: Recovered) -> list[str]:
         "",
         f"{counts}.",
         "",
-        f"Proven to be committed: every record below offset {found.proven} ({found.proven_why}).",
+        f"Proven to be committed: every record below offset {found.proven} ({found.bounds.lower_reason}).",
         "",
         f"Topics: {', '.join(names) or 'none'}.",
         "",
@@ -257,14 +258,11 @@ def _lost_lines(found: Recovered) -> list[str]:
         if not group.objects:
             lines.append("- nothing that a person would have to do again")
         if group.moved:
-            lines += ["", f"What the cluster sets again by itself: {_moves(group.moved)}."]
+            moved = counted(len(group.moved), "partition")
+            again = f"leader and replicas in sync of {moved} (see plan.json)"
+            lines += ["", f"What the cluster sets again by itself: {again}."]
         lines.append("")
     return lines
-
-
-def _moves(moved: Sequence[str]) -> str:
-    noun = "partition" if len(moved) == 1 else "partitions"
-    return f"leader and replicas in sync of {len(moved):,} {noun} (see plan.json)"
 
 
 def _steps(

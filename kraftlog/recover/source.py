@@ -13,6 +13,8 @@ from enum import StrEnum
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
 from kraftlog.message.spec import ZERO_UUID
+from kraftlog.plain import natural
+from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
@@ -68,20 +70,19 @@ class OldBroker:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The image that a new quorum begins with. Below `proven` it is known to be committed;
-    `cluster_id` is the old quorum's, `brokers` are those that it knows.
+    `bounds` and `cluster_id` are the old quorum's, `brokers` are those that it knows. `apart` are the
+    copies and snapshots of other quorums, in words.
     """
 
     image: Image
     log_of: str
     snapshot_of: str | None
     proven: int
-    proven_why: str
-    upper: int | None
-    missing_voters: tuple[int, ...]
-    open_voters: tuple[int, ...]
+    bounds: Bounds
     left_out: tuple[LeftOut, ...]
     brokers: tuple[OldBroker, ...]
     cluster_id: str | None
+    apart: tuple[str, ...] = ()
 
 
 def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
@@ -99,14 +100,21 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         best.label,
         next((one.replica for one in best.snapshots if one.path == image.base), None),
         min(quorum.bounds.lower, image.end_offset),
-        quorum.bounds.lower_reason,
-        quorum.bounds.upper,
-        quorum.bounds.missing_voters,
-        quorum.bounds.open_voters,
+        quorum.bounds,
         tuple(_left_out(quorum, copies, image, at)),
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
+        tuple(_apart(quorum)),
     )
+
+
+def _apart(quorum: Quorum) -> Iterator[str]:
+    """What is of another quorum."""
+    for label in sorted(quorum.foreign, key=natural):
+        yield f"replica {label}"
+    for one in quorum.own_snapshots:
+        if one.path in quorum.stray_snapshots:
+            yield f"{one.evidence.name} of replica {one.replica}"
 
 
 def _brokers(quorum: Quorum, image: Image) -> Iterator[OldBroker]:
@@ -128,21 +136,21 @@ _RESERVED = frozenset({ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAA
 
 def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held, int]:
     """The copy that gives the newest state, and its offset."""
-    found: list[tuple[tuple[int, int], int, Held, int]] = []
-    for order, one in enumerate(copies):
+    found: list[tuple[tuple[int, int], Held]] = []
+    for one in copies:
         limit = _limit(quorum, one)
         ranges = [(low, min(high, limit)) for low, high in one.ranges if low <= limit]
         if at is not None:
             ranges = [(at, at) for low, high in ranges if low <= at <= high]
         if ranges:
             offset = max(high for _, high in ranges)
-            found.append(((_epoch_before(one, offset), offset), -order, one, offset))
+            found.append(((_epoch_before(one, offset), offset), one))
     if not found:
         what = "no state" if at is None else f"no state at {at}"
         raise InputError(
             f"{what} that the quorum can have committed can be rebuilt from these copies; kraftlog restorable says what each of them gives"
         )
-    *_, best, offset = max(found, key=lambda one: one[:2])
+    (_, offset), best = max(found, key=lambda one: one[0])
     return best, offset
 
 
@@ -150,11 +158,8 @@ def _limit(quorum: Quorum, held: Held) -> int:
     """How far a copy counts: to where it leaves the others' history, and to what can be
     committed.
     """
-    ends = [quorum.leaves(held.label, held.end_offset)]
-    upper = quorum.bounds.upper
-    if upper is not None:
-        ends.append(max(upper, quorum.bounds.lower))
-    return min(ends)
+    end, upper = quorum.leaves(held.label, held.end_offset), quorum.bounds.upper
+    return end if upper is None else min(end, max(upper, quorum.bounds.lower))
 
 
 def _epoch_before(held: Held, offset: int) -> int:
@@ -176,13 +181,12 @@ def _left_out(
             continue
         cause = _cause(quorum, one.label, start, at)
         try:
-            held = image_at(one, end, CLEAR)
-            before = image_at(one, start, CLEAR)
+            held, before = image_at(one, end, CLEAR), image_at(one, start, CLEAR)
         except KraftlogError as error:
             yield LeftOut(one.label, start, end, cause, (), str(error))
-            continue
-        told = tuple(_changes(before.state, held.state))
-        yield LeftOut(one.label, start, end, cause, told)
+        else:
+            told = tuple(_changes(before.state, held.state))
+            yield LeftOut(one.label, start, end, cause, told)
 
 
 def _cause(quorum: Quorum, label: str, start: int, at: int | None) -> Cause:

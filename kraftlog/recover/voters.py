@@ -5,7 +5,6 @@ In: words of a command line. Out: `NewVoter`s, or one sentence. Source: KIP-853 
 """
 
 import re
-from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -61,15 +60,8 @@ def _voter(text: str) -> NewVoter:
     directory, port = found["directory"], int(found["port"])
     if not 0 < port <= _LAST_PORT:
         raise UsageError(f"{text!r}: {port} is not a port")
-    if not _UUID.fullmatch(directory) or directory == ZERO_UUID or _raw(directory) is None:
+    if not _UUID.fullmatch(directory) or directory == ZERO_UUID:
         raise UsageError(
             f"{directory!r} is not a directory id; kafka-storage random-uuid makes one"
         )
     return NewVoter(int(found["id"]), found["host"].strip("[]"), port, directory)
-
-
-def _raw(directory: str) -> bytes | None:
-    try:
-        return urlsafe_b64decode(directory + "==")
-    except ValueError:
-        return None

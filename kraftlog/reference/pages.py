@@ -7,10 +7,9 @@ files that are only touched where they change.
 from collections.abc import Callable, Iterator
 
 from kraftlog.reference.checks import DOCS, auditor_page, checks_page
-from kraftlog.reference.commands import commands_page
+from kraftlog.reference.commands import commands_page, options_page
 from kraftlog.reference.mechanisms import mechanisms_page
 from kraftlog.reference.messages import messages_page
-from kraftlog.reference.options import options_page
 from kraftlog.reference.tables import tables_page
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -6,13 +6,11 @@ check. Which check asks for what is said where it is declared (`Check.action`).
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import ActionKey
+from kraftlog.relations import Row
 from kraftlog.report.verdict import worst_first
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

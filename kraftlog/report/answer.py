@@ -7,21 +7,20 @@ terminal and the page tell alike. Nodes of whom the same is to be said are told 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
 
 from kraftlog.audit.loss_words import NAMES_SHOWN, list_words, lost_lists
 from kraftlog.audit.triage import head
 from kraftlog.plain import numbers, sentence
+from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
 from kraftlog.report.once import nodes_text, told_once
 from kraftlog.simulate.restart import NEVER_COMMITTED
 
-Row = dict[str, Any]
-
 YES, LOSES, WAIT, UNKNOWN, NO = "yes", "yes, with loss", "not yet", "not known", "no"
 _WORDS = {"safe": YES, "loses": LOSES, "unknown": UNKNOWN, "unsafe": NO}
-_ORDER = (NO, UNKNOWN, WAIT, LOSES, YES)
 COLOURS = {NO: "critical", UNKNOWN: "warning", WAIT: "warning", LOSES: "warning", YES: "ok"}
+"""The worst first."""
 HEADS_SHOWN = 3
 _COPY = next(one for one in ACTIONS if one.key == "copy")
 
@@ -157,7 +156,7 @@ def _restart(rows: Sequence[Row], wait: bool) -> list[Nodes]:
             why = _BY_ITSELF + ("" if row["verdict"] == "safe" else f", but {why}")
         groups.setdefault((may, why), []).append(row["who"])
     found = [Nodes(may, nodes_text(names), why) for (may, why), names in groups.items()]
-    return sorted(found, key=lambda one: _ORDER.index(one.may))
+    return sorted(found, key=lambda one: [*COLOURS].index(one.may))
 
 
 def _may(row: Row, wait: bool) -> str:
@@ -180,14 +179,10 @@ def _order(rows: Sequence[Row]) -> str | None:
     able = sorted((row for row in rows if row["order"] is not None), key=lambda row: row["order"])
     if len(able) < 2:
         return None
-    steps: list[list[str]] = []
-    roles: list[str] = []
-    for row in able:
-        if not roles or roles[-1] != row["role"]:
-            steps.append([])
-            roles.append(row["role"])
-        steps[-1].append(row["who"])
-    told = ", then ".join(nodes_text(names, ordered=True) for names in steps)
+    told = ", then ".join(
+        nodes_text([row["who"] for row in rows], ordered=True)
+        for _, rows in groupby(able, key=lambda row: row["role"])
+    )
     return f"Restart one at a time, in this order, and wait until each has caught up: {told}."
 
 

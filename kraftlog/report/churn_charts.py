@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kraftlog.plain import counted, sentence
+from kraftlog.relations import Row
 from kraftlog.report.svg import COLOUR, LABEL, TEXT, Spec, channel, drawn, layer
-from kraftlog.report.view import PageData, Row
+from kraftlog.report.view import PageData
 
 BROKER_LIMIT, EPOCH_LIMIT, TYPE_COLOURS = 40, 400, 6
 OTHER = "other types"

@@ -4,7 +4,7 @@ On a terminal they are wrapped beside their severity; elsewhere each is one line
 """
 
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.markup import escape
@@ -16,15 +16,14 @@ from kraftlog.audit.run import ERRORED
 from kraftlog.config import ValueSource
 from kraftlog.plain import natural, printable
 from kraftlog.quorum.thresholds import THRESHOLDS
+from kraftlog.relations import Row
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answers, answer_of
 from kraftlog.report.once import told_once
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
 
-Row = dict[str, Any]
-
-_STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim"}
+_STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "ok": "green"}
 
 
 def print_findings(
@@ -59,8 +58,8 @@ def print_answer(console: Console, answer: Answers) -> None:
         console.print("[bold]May I restart?[/bold]")
         _print_line(console, Text(answer.sentence, style="bold"))
         for one in answer.restart:
-            style = {"critical": "bold red", "warning": "yellow", "ok": "green"}[one.colour]
-            _print_marked(console, Text(f"{one.may:14}", style=style), f"{one.nodes}: {one.why}")
+            mark = Text(f"{one.may:14}", style=_STYLES[one.colour])
+            _print_marked(console, mark, f"{one.nodes}: {one.why}")
         if answer.order:
             _print_line(console, Text(answer.order))
     if answer.lost:

@@ -5,15 +5,14 @@ would: for findings at or above `fail_on`, and under `strict` for a critical che
 judge everything. Findings below that stand in the case's output; what was not judged is skipped.
 """
 
-from typing import Any
 from xml.etree import ElementTree as ET
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.plain import printable
+from kraftlog.relations import Row
 from kraftlog.report.watched import Watched
 
-Row = dict[str, Any]
 _NEVER = -1
 
 
@@ -30,11 +29,9 @@ def junit_xml(watched: Watched, name: str, fail_on: str, strict: bool) -> bytes:
             suite, "testcase", name=check, classname=f"kraftlog.{rows[0]['scope']}"
         )
         _judge(case, rows, gaps.get(check), limit, strict)
-    counts = {one: len(suite.findall(f"testcase/{one}")) for one in ("failure", "error", "skipped")}
-    for attribute, count in (("tests", len(by_check)), ("failures", counts["failure"])):
-        suite.set(attribute, str(count))
-    suite.set("errors", str(counts["error"]))
-    suite.set("skipped", str(counts["skipped"]))
+    suite.set("tests", str(len(by_check)))
+    for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(attribute, str(len(suite.findall(f"testcase/{tag}"))))
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)

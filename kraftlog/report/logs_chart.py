@@ -7,6 +7,7 @@ findings, below it snapshots; the committed bounds are lines across all bars.
 from dataclasses import dataclass
 
 from kraftlog.report.marks import (
+    OffsetWindow,
     bound_marks,
     edge_marks,
     epoch_marks,
@@ -17,7 +18,6 @@ from kraftlog.report.marks import (
 )
 from kraftlog.report.svg import COLOUR, LABEL, TEXT, Spec, channel, drawn, layer
 from kraftlog.report.view import PageData
-from kraftlog.report.windows import OffsetWindow
 
 _BAR, _SPAN, _ABOVE, _BELOW = 16, 24, -19, 18
 _NAMES_ROOM, _ENDS_ROOM = 230, 84

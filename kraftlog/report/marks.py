@@ -1,20 +1,99 @@
-"""The replicas' logs as marks on an axis of offsets: what is drawn, before anything draws it.
+"""The replicas' logs as marks on an axis of offsets: what is drawn, before anything draws it; and the
+windows of that axis that need a closer look: a log may hold millions of offsets and a tail of five.
 
-In: `PageData`, a window of offsets. Out: rows with the label that a reader of the drawing hears or
-points at. Nothing here knows a chart library. Source: KIP-630 "Design", the KIP's drawing of log
-start, high watermark and log end over offsets and epochs.
+In: `PageData`, a window of offsets. Out: windows; and rows with the label that a reader of the drawing
+hears or points at. Nothing here knows a chart library. Source: KIP-630 "Design", the KIP's drawing of
+log start, high watermark and log end over offsets and epochs.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 
-from kraftlog.report.view import SEVERITIES, PageData, Row, status_of
-from kraftlog.report.windows import OffsetWindow
+from kraftlog.audit.check import RANK
+from kraftlog.relations import Row
+from kraftlog.report.view import PageData, status_of
 
+_UNSEEN = 400
+"""Places nearer to each other than this part of the axis cannot be told apart on it."""
+_NEAR = 0.05
+_ZOOMED = 0.25
+_LEAST_WINDOW = 24
+ZOOM_LIMIT = 4
 EPOCH_COLOURS = 6
 """So many epochs have colours of their own choice; of more, each gets one by its number."""
 _GOLDEN_ANGLE = 137.508
 _RESOLUTION = 600
 """Epochs shorter than this part of a window are drawn together."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWindow:
+    """Offsets [low, high) of one drawing."""
+
+    low: int
+    high: int
+
+    @property
+    def size(self) -> int:
+        return max(1, self.high - self.low)
+
+    def holds(self, offset: int) -> bool:
+        """Whether a mark at an offset can be drawn; the end of the last record counts."""
+        return self.low <= offset <= self.high
+
+
+def whole(data: PageData) -> OffsetWindow:
+    """From the lowest log start to the furthest log end."""
+    starts = [row["log_start_offset"] or 0 for row in data.replicas]
+    ends = [row["log_end_offset"] or 0 for row in data.replicas]
+    low, high = min(starts, default=0), max(ends, default=1)
+    return OffsetWindow(low, max(high, low + 1))
+
+
+def zooms(data: PageData) -> list[OffsetWindow]:
+    """Windows around findings that the whole axis is too coarse for, with the ends and bounds near
+    them.
+
+    Places that lie near each other share a window. There is none where no finding is, where all can
+    be told apart already, or where it would show much of the axis again."""
+    axis = whole(data)
+    bad = {place for place in _found(data) if axis.holds(place)}
+    places = sorted({place for place in _places(data) if axis.holds(place)})
+    clusters: list[list[int]] = []
+    for place in places:
+        if clusters and place - clusters[-1][-1] <= _NEAR * axis.size:
+            clusters[-1].append(place)
+        else:
+            clusters.append([place])
+    windows = [
+        _around(cluster, axis)
+        for cluster in clusters
+        if bad.intersection(cluster)
+        and any((b - a) * _UNSEEN < axis.size for a, b in pairwise(cluster))
+    ]
+    return [one for one in windows if one.size <= _ZOOMED * axis.size][-ZOOM_LIMIT:]
+
+
+def _places(data: PageData) -> Iterator[int]:
+    for row in data.replicas:
+        yield row["log_end_offset"] or 0
+    for bound in data.committed:
+        if bound:
+            yield bound
+    yield from _found(data)
+
+
+def _found(data: PageData) -> Iterator[int]:
+    for finding in data.findings:
+        if finding["severity"] != "info" and finding["replica"]:
+            yield from (finding[name] for name in ("offset", "end_offset") if finding[name])
+
+
+def _around(places: list[int], axis: OffsetWindow) -> OffsetWindow:
+    spread = places[-1] - places[0]
+    margin = max(_LEAST_WINDOW // 2, spread // 5)
+    return OffsetWindow(max(axis.low, places[0] - margin), min(axis.high, places[-1] + margin))
 
 
 def replica_marks(data: PageData) -> list[Row]:
@@ -50,7 +129,8 @@ def epoch_marks(data: PageData, window: OffsetWindow) -> list[Row]:
         pieces = sorted(
             (
                 (max(one["start_offset"], window.low), min(one["end_offset"], window.high), one)
-                for one in data.of_replica(row["replica"], data.epochs)
+                for one in data.epochs
+                if one["replica"] == row["replica"]
             ),
             key=lambda piece: piece[0],
         )
@@ -115,7 +195,7 @@ def finding_marks(data: PageData, window: OffsetWindow) -> list[Row]:
 
 
 def _finding_mark(data: PageData, window: OffsetWindow, row: int, found: list[Row]) -> Row:
-    found = sorted(found, key=lambda one: SEVERITIES.index(one["severity"]))
+    found = sorted(found, key=lambda one: RANK[one["severity"]])
     start = found[0]["offset"]
     ends = [one["end_offset"] for one in found if one["end_offset"]]
     end = max(ends, default=start + 1)
@@ -125,7 +205,7 @@ def _finding_mark(data: PageData, window: OffsetWindow, row: int, found: list[Ro
     return {
         "row": row, "start": max(start, window.low), "end": min(end, window.high),
         "at": start, "shape": "triangle-down" if differs else "cross",
-        "rank": SEVERITIES.index(found[0]["severity"]),
+        "rank": RANK[found[0]["severity"]],
         "colour": f"var(--{found[0]['severity']})", "text": f"{start:,}",
         # What is damaged or missing shows no epoch through; what differs does.
         "fill": f"var(--{found[0]['severity']})" if differs else "var(--card)",

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kraftlog.plain import listed, sentence
-
-Row = dict[str, Any]
+from kraftlog.relations import Row
 
 _PLURAL = {
     "is": "are",

@@ -8,24 +8,24 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.plain import counted, printable
+from kraftlog.relations import Row
 from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
+from kraftlog.report.marks import whole, zooms
 from kraftlog.report.once import told_once
 from kraftlog.report.verdict import headline, outcome_words, outcomes
-from kraftlog.report.view import PageData, Row, status_of
-from kraftlog.report.windows import OffsetWindow, whole, zooms
+from kraftlog.report.view import PageData, status_of
 
 FINDINGS_SHOWN, UNFOLDED, EVIDENCE_SHOWN = 40, 3, 2000
 """Findings of one group; those of one check that are not folded; and characters of one finding's
@@ -63,7 +63,7 @@ def render_page(data: PageData) -> str:
 def _environment() -> Environment:
     """It keeps the templates, of which the first page makes Python."""
     found = Environment(
-        loader=FunctionLoader(_template),
+        loader=PackageLoader("kraftlog.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -75,26 +75,11 @@ def _environment() -> Environment:
     return found
 
 
-def _template(name: str) -> str:
-    return (files("kraftlog.report") / "templates" / name).read_text(encoding="utf-8")
-
-
 # --- text ----------------------------------------------------------------------------------------
 
 
 def _printable_data(data: PageData) -> PageData:
-    names = (
-        "inputs",
-        "replicas",
-        "epochs",
-        "findings",
-        "checks",
-        "snapshots",
-        "contracts",
-        "restart",
-        "settings",
-    )
-    return replace(data, **{name: _printable(getattr(data, name)) for name in names})
+    return replace(data, **{one.name: _printable(getattr(data, one.name)) for one in fields(data)})
 
 
 def _printable(value: Any) -> Any:
@@ -178,18 +163,17 @@ def _logs(data: PageData) -> list[dict[str, Any]]:
     """The whole axis, then what needs a closer look; each for wide and for narrow windows."""
     if not data.replicas:
         return []
-    return [_drawing(data, whole(data), "All replicas on one axis of offsets")] + [
-        _drawing(data, window, f"Closer: offsets {window.low:,} to {window.high:,}")
-        for window in zooms(data)
-    ]
-
-
-def _drawing(data: PageData, window: OffsetWindow, title: str) -> dict[str, Any]:
-    return {
-        "title": title,
-        "wide": Markup(logs_svg(data, window, wide(data), title)),
-        "narrow": Markup(logs_svg(data, window, NARROW, title)),
+    windows = {"All replicas on one axis of offsets": whole(data)} | {
+        f"Closer: offsets {window.low:,} to {window.high:,}": window for window in zooms(data)
     }
+    return [
+        {
+            "title": title,
+            "wide": logs_svg(data, window, wide(data), title),
+            "narrow": logs_svg(data, window, NARROW, title),
+        }
+        for title, window in windows.items()
+    ]
 
 
 def _charts(data: PageData) -> list[dict[str, Any]]:
@@ -197,14 +181,10 @@ def _charts(data: PageData) -> list[dict[str, Any]]:
     return [
         {
             "chart": chart,
-            "wide": _marked(chart.svg(data, _WIDE)),
-            "narrow": _marked(chart.svg(data, _NARROW)),
+            "wide": chart.svg(data, _WIDE),
+            "narrow": chart.svg(data, _NARROW),
             "legend": chart.legend(data),
             "instead": chart.instead(data),
         }
         for chart in churn_charts.charts()
     ]
-
-
-def _marked(svg: str | None) -> Markup | None:
-    return None if svg is None else Markup(svg)

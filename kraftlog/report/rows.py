@@ -16,14 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftlog.plain import printable
+from kraftlog.relations import Row
 from kraftlog.report.terminal import console_on
 
 _BLOCK = 500
 _LEAST_WIDTH, _GAP = 24, 2
 """A column that is folded below this width cannot be read any more."""
-
-
-Row = dict[str, Any]
 
 
 def print_rows(

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftlog.plain import counted, printable
+from kraftlog.relations import Row
 from kraftlog.report.answer import answer_of
 from kraftlog.report.findings import print_answer, print_groups, print_verdict
 from kraftlog.report.from_lake import (
@@ -24,8 +25,6 @@ from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import names_of, replicas_in_order
 from kraftlog.tables.lake import Lake
-
-Row = dict[str, Any]
 
 _FINDINGS_SHOWN = 20
 _NARROW = 80
@@ -57,7 +56,8 @@ def print_summary(
         console.print()
     columns = _NARROW_COLUMNS if console.width < _NARROW else _COLUMNS
     console.print(_replica_table(replicas, columns))
-    console.print(_inventory(run, outcome_words(results, findings), is_new))
+    checks = outcome_words(results, findings) or "none yet"
+    console.print(f"\n{_read(run) if is_new else _unread(run)}; checks: {checks}\n")
     names = names_of(replicas, restart)
     print_verdict(console, headline(verdict, findings, results, names))
     if page is not None:
@@ -99,10 +99,6 @@ def _committed(lower: int | None, upper: int | None) -> str | None:
     if upper is None:
         return f"at least {lower}"
     return str(lower) if upper == lower else f"{lower} … {upper}"
-
-
-def _inventory(run: Row, checks: str, is_new: bool) -> str:
-    return f"\n{_read(run) if is_new else _unread(run)}; checks: {checks or 'none yet'}\n"
 
 
 def _read(run: Row) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kraftlog.explain.moments import SNAPSHOT
 from kraftlog.explain.timeline import Entry
-from kraftlog.plain import printable
+from kraftlog.plain import listed, printable
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import moment as time_of
 from kraftlog.report.terminal import console_on
@@ -63,8 +63,7 @@ def _apart(labels: tuple[str, ...], is_foreign: bool) -> str:
         why = "which is of another cluster" if is_one else "which are of another cluster"
     else:
         why = f"which {'departs' if is_one else 'depart'} from the others here"
-    names = labels[0] if is_one else f"{', '.join(labels[:-1])} and {labels[-1]}"
-    return f"only in the {'log' if is_one else 'logs'} of {names}, {why}:"
+    return f"only in the {'log' if is_one else 'logs'} of {listed([*labels])}, {why}:"
 
 
 def _head(one: Entry) -> str:

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from kraftlog.audit.check import RANK
 from kraftlog.plain import counted, listed, numbers, sentence, some
+from kraftlog.relations import Row
 from kraftlog.report.once import nodes_text, who_of
-
-Row = dict[str, Any]
 
 TAIL = "uncommitted_tail_diverged"
 _NAMED = 4
-_RANK = {"critical": 0, "warning": 1, "info": 2}
 NOTED = "passed with a note"
 _OUTCOMES = ("passed", NOTED, "failed", "errored", "skipped")
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
@@ -24,7 +23,7 @@ NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 def worst_first(findings: list[Row]) -> list[Row]:
     """Critical before warning before info; otherwise as they came."""
-    return sorted(findings, key=lambda row: _RANK.get(row["severity"], 3))
+    return sorted(findings, key=lambda row: RANK.get(row["severity"], 3))
 
 
 def headline(
@@ -55,11 +54,11 @@ def outcomes(checks: Iterable[Row], findings: Iterable[Row]) -> dict[str, str]:
     """How each check came out, for a person: one whose findings are all notes has passed."""
     worst: dict[str, int] = {}
     for row in findings:
-        rank = _RANK.get(row["severity"], 0)
+        rank = RANK.get(row["severity"], 0)
         worst[row["check"]] = min(rank, worst.get(row["check"], rank))
     return {
         row["check"]: NOTED
-        if row["result"] == "failed" and worst.get(row["check"]) == _RANK["info"]
+        if row["result"] == "failed" and worst.get(row["check"]) == RANK["info"]
         else row["result"]
         for row in checks
     }

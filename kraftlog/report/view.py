@@ -6,18 +6,20 @@ HTML. Offsets are log offsets, sizes bytes, times UTC.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
+from kraftlog import __version__
+from kraftlog.audit.run import AuditResult
+from kraftlog.metrics.snapshots import snapshot_rows
 from kraftlog.plain import counted
-
-Row = dict[str, Any]
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.rows import epoch_rows, replica_rows
+from kraftlog.relations import Row
 
 _ROLES = {"voter": 0, "observer": 1}
-SEVERITIES = ("critical", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +98,40 @@ class PageData:
         """The cluster ids that the replicas name."""
         return tuple(sorted({one["cluster_id"] for one in self.replicas if one["cluster_id"]}))
 
-    def of_replica(self, label: str, rows: Iterable[Row]) -> list[Row]:
-        """The rows that are about one replica."""
-        return [row for row in rows if row["replica"] == label]
+
+def page_of_audit(
+    quorum: Quorum,
+    result: AuditResult,
+    restart: Sequence[Row],
+    settings: Sequence[Row],
+    inputs: tuple[str, ...],
+    created: datetime,
+) -> PageData:
+    """What an audit without a lake found in these roots at a time; `restart` are the rows of
+    `restart_rows`, `settings` those of `setting_rows`.
+    """
+    batches = sum(len(one.log) for one in quorum.replicas)
+    scale = f"{counted(len(quorum.replicas), 'replica')}, {batches:,} record batches in their logs"
+    checks = [
+        {"check": one.check, "severity": one.severity, "scope": one.scope, "result": one.result,
+         "finding_count": one.finding_count, "reason": one.reason}
+        for one in result.results
+    ]  # fmt: skip
+    return PageData(
+        version=__version__,
+        created=created,
+        inputs=inputs,
+        scale=scale,
+        verdict=result.verdict.as_row(),
+        replicas=tuple(replica_rows(quorum)),
+        epochs=tuple(epoch_rows(quorum)),
+        findings=tuple(one.as_row() for one in result.findings),
+        checks=tuple(checks),
+        snapshots=tuple(snapshot_rows(quorum)),
+        restart=tuple(restart),
+        settings=tuple(settings),
+        has_lake=False,
+    )
 
 
 def replicas_in_order(replicas: Iterable[Row]) -> list[Row]:
@@ -128,22 +161,18 @@ def names_of(replicas: Iterable[Row], restart: Iterable[Row] = ()) -> dict[str, 
 
 
 def _name_of(row: Row, is_alone: bool) -> str:
-    short, label = _short_name(row), row["replica"]
+    label, kind = row["replica"], {"voter": "controller", "observer": "broker"}.get(row["role"])
+    if kind is None or row["node_id"] is None:
+        return str(label)
+    short = f"{kind} {row['node_id']}"
     is_named = label.rsplit("/", 1)[-1] == str(row["node_id"]) and is_alone
     return short if is_named or label == short else f"{short} ({label})"
 
 
-def _short_name(row: Row) -> str:
-    kind = {"voter": "controller", "observer": "broker"}.get(row["role"])
-    if kind is None or row["node_id"] is None:
-        return str(row["replica"])
-    return f"{kind} {row['node_id']}"
-
-
 def status_of(data: PageData, row: Row) -> tuple[str, str]:
     """(severity or `ok`, words): where a replica stands, for one who looks for the odd one."""
-    found = data.of_replica(row["replica"], data.findings)
-    for severity in SEVERITIES[:2]:
+    found = [one for one in data.findings if one["replica"] == row["replica"]]
+    for severity in ("critical", "warning"):
         those = [one for one in found if one["severity"] == severity]
         if those:
             offsets = [one["offset"] for one in those if one["offset"] is not None]

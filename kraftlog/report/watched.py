@@ -6,7 +6,7 @@ In: a quorum and what its audit says, or a run of a lake. Out: a `Watched`.
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.dataset as ds
 
@@ -14,11 +14,10 @@ from kraftlog.log.names import CHECKPOINT, LOG, classify
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.snapshots import HEADER
+from kraftlog.relations import Row
 
 if TYPE_CHECKING:
     from kraftlog.tables.lake import Lake
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ def watched_in_files(quorum: Quorum, rows: list[Row], verdict: Row, exit_code: i
     """Of an audit without a lake."""
     newest, snapshots = dict[str, int](), dict[str, int]()
     for log in quorum.logs:
-        if len(log.rows):
-            newest[log.label] = int(log.evidence.log.max_timestamps[log.rows].max())
+        if (stamp := log.newest_ms) is not None:
+            newest[log.label] = stamp
         for one in quorum.snapshots_of(log.label):
             if one.is_complete and (stamp := one.last_contained_timestamp) is not None:
                 snapshots[log.label] = max(stamp, snapshots.get(log.label, stamp))

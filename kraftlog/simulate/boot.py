@@ -1,18 +1,23 @@
 """What a node does with its disk when it starts: which snapshot it loads, what it replays, what it
-throws away, or why it refuses.
+throws away, or why it refuses; and the six steps in which a follower takes over a snapshot, after
+each of which it may have to start again.
 
 In: a `Disk`, the few facts of a replica's files that Kafka looks at before it takes part. Out: a
 `Boot`. Pure; `disk` reads the facts from a quorum. Source: KIP-630 "Loading State and Frequency of
 Compaction", "Loading Snapshots", "Changes to Leader Election", "Validation of Snapshot and Log",
 KAFKA-14240; Kafka 4.3.1's KafkaRaftLog.createLog, UnifiedLog recovery, FileQuorumStateStore and
-RecordsSnapshotReader, each rule tried on damaged copies.
+RecordsSnapshotReader, each rule tried on damaged copies. Takeovers: KIP-630 "Fetch", in version 19
+and as adopted; Kafka 4.3.1 follows the adopted steps, but compares sizes only before it renames,
+not the CRCs.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.extent import Extent, SnapshotId
+from kraftlog.simulate.fetch import Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ def boot(disk: Disk) -> Boot:
     refusals = [*disk.problems, *_missing_cover(disk, ids)]
     latest = usable[-1] if usable else None
     if latest is not None and latest.unreadable:
-        refusals.append(f"{_name(latest.id)} cannot be loaded: {latest.unreadable}")
+        refusals.append(f"snapshot {latest.id.name} cannot be loaded: {latest.unreadable}")
     replay_from = max(extent.start_offset, latest.id.end_offset if latest else 0)
     for one in _first(disk.bad_records, replay_from, extent):
         refusals.append(f"Kafka cannot read on at offset {one.offset}: {one.text}")
@@ -106,7 +111,7 @@ def _missing_cover(disk: Disk, ids: tuple[SnapshotId, ...]) -> list[str]:
     if disk.start_offset == 0 or ids:
         return []
     older = max((one.id for one in disk.snapshots), default=None)
-    held = f"the latest, {_name(older)}, ends below it" if older else "there is none"
+    held = f"the latest, snapshot {older.name}, ends below it" if older else "there is none"
     return [
         f"inconsistent snapshot state: the log start offset is {disk.start_offset}, so a snapshot must reach it, but {held}"
     ]
@@ -118,11 +123,69 @@ def _words(disk: Disk, found: Extent, latest: SnapshotFile | None) -> list[str]:
     if disk.cut is not None:
         words.append(f"recovery cuts the log at offset {disk.vector.end_offset}: {disk.cut}")
     if latest is not None and found.is_behind_snapshot and not found.is_empty:
-        words.append(f"{_name(latest.id)} is newer than the log's end, so the whole log is dropped")
+        words.append(
+            f"snapshot {latest.id.name} is newer than the log's end, so the whole log is dropped"
+        )
     if latest is not None and not latest.is_complete:
-        words.append(f"{_name(latest.id)} is incomplete, and Kafka loads it without noticing")
+        words.append(
+            f"snapshot {latest.id.name} is incomplete, and Kafka loads it without noticing"
+        )
     return [*words, *disk.notes]
 
 
-def _name(one: SnapshotId) -> str:
-    return f"snapshot {one.end_offset}-{one.epoch}"
+@dataclass(frozen=True, slots=True)
+class DiskStep:
+    """The follower's disk when a step is done. `part_of` is the snapshot of which a `.part` file
+    lies there; nobody but the step that writes it looks at it.
+    """
+
+    name: str
+    disk: Disk
+    part_of: SnapshotId | None = None
+
+
+def takeover(disk: Disk, snapshot: SnapshotId, dialect: Dialect) -> Iterator[DiskStep]:
+    """Every step from the fetch to the fetch that goes on after the snapshot."""
+    yield DiskStep("fetch", disk)
+    if dialect == Dialect.V19:
+        yield from _v19_steps(snapshot)
+        return
+    yield DiskStep("snapshot_named", disk)
+    yield DiskStep("fetch_paused", disk)
+    yield DiskStep("chunks_written", disk, snapshot)
+    yield DiskStep("validated", disk, snapshot)
+    renamed = replace(disk, snapshots=(*disk.snapshots, SnapshotFile(snapshot)))
+    yield DiskStep("renamed", renamed)
+    # Log start, log end and fetch offset are the snapshot's end, the epoch is its epoch.
+    empty = EpochVector((), snapshot.end_offset)
+    yield DiskStep("resumed", Disk(snapshot.end_offset, empty, (SnapshotFile(snapshot),)))
+
+
+def _v19_steps(snapshot: SnapshotId) -> Iterator[DiskStep]:
+    """Version 19 deletes log and snapshots first, and fetches both at the same time: until the
+    snapshot is there, its log starts above 0 without one.
+    """
+    yield DiskStep("snapshot_named", Disk(0, EpochVector((), 0)))
+    start = snapshot.end_offset
+    begun = Disk(start, EpochVector(((snapshot.epoch, start),), start + 1))
+    yield DiskStep("log_and_chunks_written", begun, snapshot)
+    yield DiskStep("resumed", replace(begun, snapshots=(SnapshotFile(snapshot),)))
+
+
+def start(disk: Disk, dialect: Dialect = Dialect.SHIPPED) -> Boot:
+    """What the node does when it starts with this disk, as after a crash at any step."""
+    return _boot_v19(disk) if dialect == Dialect.V19 else boot(disk)
+
+
+def _boot_v19(disk: Disk) -> Boot:
+    """Version 19's invariant: without a snapshot from its log start on, a log counts as empty, and
+    the node fetches all of it again. Even a fresh log at offset 0 fails it.
+    """
+    covered = [one for one in disk.snapshots if one.id.end_offset >= disk.start_offset]
+    if covered:
+        return boot(disk)
+    empty = Extent(0, EpochVector((), 0))
+    discarded = disk.start_offset if disk.vector.entries else None
+    reason = "no snapshot reaches the log start, so the log counts as empty and is fetched again"
+    reasons = (*disk.problems, reason)
+    return Boot(not disk.problems, "; ".join(reasons), empty, None, 0, discarded)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.log import names
-from kraftlog.log.fault import FaultKind
+from kraftlog.log.fault import READING_KINDS, FaultKind
 from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.content import REFUSED, UNKNOWN
@@ -22,7 +22,6 @@ from kraftlog.quorum.evidence import (
     Content,
     Longs,
     ReplicaEvidence,
-    SegmentEvidence,
     SideFile,
 )
 from kraftlog.quorum.logview import LogView
@@ -30,9 +29,6 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
-
-_NO_CUT = (FaultKind.BATCH_TOO_LARGE, FaultKind.VANISHED, FaultKind.UNREADABLE)
-"""Faults of reading, not of the bytes: Kafka's recovery does not stop at them."""
 
 
 def disk_of(quorum: Quorum, log: LogView) -> Disk:
@@ -46,7 +42,14 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
     return Disk(
         start,
         _vector(log, start, end),
-        tuple(_snapshot_file(each) for each in shipped),
+        tuple(
+            SnapshotFile(
+                SnapshotId(*each.id),
+                _why_unloadable(each),
+                each.is_complete or each.not_read is not None,
+            )
+            for each in shipped
+        ),
         None if cut is None else cut[1],
         tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end)))),
         tuple(_bad_records(one.log, log.contents)),
@@ -84,7 +87,7 @@ def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
         found = [
             (int(one.log.positions[r]), int(r), "a batch whose CRC is wrong") for r in rows[:1]
         ]
-        faults = [fault for fault in segment.faults if fault.kind not in _NO_CUT]
+        faults = [fault for fault in segment.faults if fault.kind not in READING_KINDS]
         for fault in faults[:1]:
             positions = one.log.positions[segment.first_row : segment.end_row]
             row = segment.first_row + int(np.searchsorted(positions, fault.position))
@@ -95,24 +98,13 @@ def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
     return None
 
 
-def _snapshot_file(one: SnapshotView) -> SnapshotFile:
-    name = SnapshotId(one.epoch, one.end_offset)
-    return SnapshotFile(name, _why_unloadable(one), one.is_complete or one.not_read is not None)
-
-
 def _why_unloadable(one: SnapshotView) -> str | None:
     """A torn or missing end is not noticed; anything else that cannot be read is."""
     if one.evidence.problem:
         return one.evidence.problem
+    if one.noticed_damage is not None:
+        return one.noticed_damage
     batches = one.evidence.batches
-    if not batches.crc_valid.all():
-        return "a batch's CRC is wrong"
-    end = int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
-    for fault in one.evidence.faults:
-        if fault.kind == FaultKind.TORN_BATCH and fault.position >= end:
-            continue
-        if fault.kind not in _NO_CUT:
-            return fault.detail
     if len(batches) and not one.starts_with_header:
         return "its first record is not a snapshot header"
     bad = next(_bad_records(batches, one.contents), None)
@@ -125,7 +117,10 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     for name in map(_base, one.foreign_names):
         if names.is_refused(name):
             yield f"{name} is not a name that Kafka can parse"
-    yield from (f"{segment.name} cannot be read: {segment.problem}" for segment in _unread(one))
+    found = [fault.kind for segment in one.segments for fault in segment.faults]
+    for segment in one.segments if FaultKind.UNREADABLE in found else ():
+        if segment.problem:
+            yield f"{segment.name} cannot be read: {segment.problem}"
     for name, file in (
         ("quorum-state", one.quorum_state),
         ("leader-epoch-checkpoint", one.epoch_checkpoint),
@@ -136,9 +131,9 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     state = one.state_file
     if state is not None and state.data_version not in QUORUM_STATE_VERSIONS:
         yield f"quorum-state has data_version {state.data_version}, and only 0 and 1 are known"
-    found = one.partition_metadata.value if one.partition_metadata is not None else None
-    if found and found["topic_id"] != names.METADATA_TOPIC_ID:
-        yield f"partition.metadata names another topic id, {found['topic_id']}"
+    named = one.partition_metadata.value if one.partition_metadata is not None else None
+    if named and named["topic_id"] != names.METADATA_TOPIC_ID:
+        yield f"partition.metadata names another topic id, {named['topic_id']}"
 
 
 def _out_of_reach(one: ReplicaEvidence, end_row: int) -> Iterator[str]:
@@ -169,13 +164,6 @@ def _why_unread(file: SideFile) -> str | None:
     if file.unread is None:
         return file.problem
     return None if file.unread.vanished else file.unread.text
-
-
-def _unread(one: ReplicaEvidence) -> list[SegmentEvidence]:
-    found = [fault for segment in one.segments for fault in segment.faults]
-    if not any(fault.kind == FaultKind.UNREADABLE for fault in found):
-        return []
-    return [segment for segment in one.segments if segment.problem]
 
 
 def _bad_records(batches: BatchColumns, contents: tuple[Content, ...]) -> Iterator[BadRecord]:

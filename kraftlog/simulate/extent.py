@@ -1,8 +1,8 @@
 """What one replica holds, as Kafka's protocol sees it: a log start, a vector of epochs, snapshots.
 
-In: numbers, or a replica of a quorum. Out: a frozen value that the rules of `fetch`, `truncation`,
-`follower` and `election` take and give. Offsets are exclusive ends, epochs count from 1 (0 is the
-epoch of no record). Source: KIP-630 "Design" in its adopted form, and version 19.
+In: numbers, or a replica of a quorum. Out: a frozen value that the rules of `fetch`, `boot` and
+`election` take and give. Offsets are exclusive ends, epochs count from 1 (0 is the epoch of no
+record). Source: KIP-630 "Design" in its adopted form, and version 19.
 """
 
 from dataclasses import dataclass, replace
@@ -18,6 +18,11 @@ class SnapshotId(NamedTuple):
 
     epoch: int
     end_offset: int
+
+    @property
+    def name(self) -> str:
+        """As the file is called, without padding."""
+        return f"{self.end_offset}-{self.epoch}"
 
 
 BOOTSTRAP = SnapshotId(0, 0)

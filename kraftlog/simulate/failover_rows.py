@@ -9,8 +9,10 @@ before, so at most where its last batch begins. A later fetch that brings nothin
 no file holds that: the rows say what is at stake in the moment after a batch has come.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
+from itertools import permutations
 from typing import Any
 
 from kraftlog.errors import InputError
@@ -19,12 +21,23 @@ from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.election import Voter, outcomes, vote_end
-from kraftlog.simulate.failover import Cost, TruncationRule, remedy_cost
+from kraftlog.simulate.fetch import truncate
 from kraftlog.simulate.join_rows import named
 from kraftlog.simulate.rows import Plans, likely_leaders
-from kraftlog.simulate.truncation import truncate
 
 Row = dict[str, Any]
+
+
+class TruncationRule(StrEnum):
+    """How a follower decides what of its log to keep before it fetches from a new leader.
+
+    Acknowledgements that are held cut to the high watermark as well, and tell a producer that a
+    record is committed only when every replica has heard so: a round trip more for each write.
+    """
+
+    HIGH_WATERMARK = "high_watermark"
+    HELD_ACKNOWLEDGEMENTS = "held_acknowledgements"
+    LEADER_EPOCH = "leader_epoch"
 
 
 def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> Iterator[Row]:
@@ -33,8 +46,8 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     Raises InputError for a name that is no voter's copy, and where nobody knows who votes.
     """
     plans = Plans(quorum)
-    logs = {log.label: log for held in quorum.holders.values() for log in held}
-    if not logs:
+    logs = {log.label: log for log in quorum.electors}
+    if not quorum.holders:
         raise InputError("no voters are known, or no voter's copy is at hand: nobody can take over")
     dead = dying if dying is not None else min(likely_leaders(quorum))
     log = named(quorum, dead)
@@ -45,20 +58,20 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
     left = [log for log in logs.values() if log.evidence.node_id != gone]
     wins = _wins(plans, plans.voters, {gone})
     cost = _cost(logs[dead], len(left), round_trip_ms)
-    proven = _acknowledged(plans, logs.values())
+    proven = _acknowledged(plans, [log for held in quorum.holders.values() for log in held])
     acknowledged = dict.fromkeys(TruncationRule, proven)
     heard = [_mark(plans, log) for log in left]
     acknowledged[TruncationRule.HELD_ACKNOWLEDGEMENTS] = min([proven, *heard])
-    for leader in left:
-        for follower in left:
-            if follower is leader or follower.evidence.node_id == leader.evidence.node_id:
-                continue
-            for rule in TruncationRule:
-                row = _row(plans, rule, leader, follower, acknowledged[rule])
-                can_lead = {"can_lead": wins[leader.label]}
-                if rule == TruncationRule.LEADER_EPOCH and not _leads_next(plans, row, gone):
-                    row["lost_if_leader_dies_too"] = 0
-                yield {"dies": dead, **row, **can_lead, "cost_ms_per_day": _cost_of(rule, cost)}
+    for leader, follower in permutations(left, 2):
+        if follower.evidence.node_id == leader.evidence.node_id:
+            continue
+        for rule in TruncationRule:
+            row = _row(plans, rule, leader, follower, acknowledged[rule])
+            if rule == TruncationRule.LEADER_EPOCH and not _leads_next(plans, row, gone):
+                row["lost_if_leader_dies_too"] = 0
+            told = None if cost is None else round(cost[rule], 1)
+            can_lead = wins[leader.label]
+            yield {"dies": dead, **row, "can_lead": can_lead, "cost_ms_per_day": told}
 
 
 def _acknowledged(plans: Plans, logs: Collection[LogView]) -> int:
@@ -129,9 +142,11 @@ def _mark(plans: Plans, log: LogView) -> int:
     return min(base, plans.committed_reach(log))
 
 
-def _cost(log: LogView, followers: int, round_trip_ms: float) -> Cost | None:
-    """Both remedies at the rates of this log; None where its batches have no times. Its first epoch
-    is no election in that time.
+def _cost(
+    log: LogView, followers: int, round_trip_ms: float
+) -> Mapping[TruncationRule, float] | None:
+    """What each rule costs at the rates of this log; None where its batches have no times. Its
+    first epoch is no election in that time.
     """
     stamps = log.evidence.log.max_timestamps[log.rows]
     stamps = stamps[stamps >= 0]
@@ -143,12 +158,14 @@ def _cost(log: LogView, followers: int, round_trip_ms: float) -> Cost | None:
     return remedy_cost(elections / days, followers, writes / days, round_trip_ms)
 
 
-def _cost_of(rule: TruncationRule, cost: Cost | None) -> float | None:
-    if cost is None:
-        return None
-    costs = {
+def remedy_cost(
+    elections_per_day: float, followers: int, writes_per_day: float, round_trip_ms: float
+) -> Mapping[TruncationRule, float]:
+    """What the remedies of KAFKA-1211 add per day, in ms of waiting: a question for the leader's
+    vector by each follower at each election, and one more round trip for each write.
+    """
+    return {
         TruncationRule.HIGH_WATERMARK: 0.0,
-        TruncationRule.HELD_ACKNOWLEDGEMENTS: cost.held_acknowledgement_ms,
-        TruncationRule.LEADER_EPOCH: cost.vector_ms,
+        TruncationRule.HELD_ACKNOWLEDGEMENTS: writes_per_day * round_trip_ms,
+        TruncationRule.LEADER_EPOCH: elections_per_day * followers * round_trip_ms,
     }
-    return round(costs[rule], 1)

@@ -1,17 +1,28 @@
-"""What a leader answers to a fetch, in three dialects of KIP-630.
+"""What a leader answers to a fetch, in three dialects of KIP-630; what its follower then cuts off
+its own log, and in how many pieces the leader's goes over the wire.
 
 In: the leader's extent, a fetch offset and the epoch of the record before it. Out: an `Answer`.
 Pure; `fetch_pairs` asks for every ordered pair of a quorum. Source: KIP-630 "Fetch", "Overview",
-KIP-630 v19; KIP-595 "Fetch"; KIP-630 "Handling Fetch Request" in version 19 and as adopted; Kafka
-4.3.1's KafkaRaftClient.tryCompleteFetchRequest and RaftLog.validateOffsetAndEpoch.
+KIP-630 v19; KIP-595 "Fetch"; KIP-630 "Handling Fetch Request" in version 19 and as adopted;
+KAFKA-1211, KIP-1219; Kafka 4.3.1's KafkaRaftClient.tryCompleteFetchRequest and
+RaftLog.validateOffsetAndEpoch.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from itertools import permutations
+from typing import Any, NamedTuple
 
-from kraftlog.quorum.epochs import EpochEnd, EpochVector, diverging_epoch, offset_for_leader_epoch
+import numpy as np
+
+from kraftlog.quorum.epochs import (
+    EpochEnd,
+    diverging_epoch,
+    offset_for_leader_epoch,
+    truncated_to,
+)
+from kraftlog.quorum.evidence import Longs
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 
 RECORDS, DIVERGING, SNAPSHOT = "records", "diverging_epoch", "snapshot"
@@ -46,6 +57,11 @@ def leader_fetch(
     if fetch_offset < 0 or last_fetched_epoch < 0:
         return Answer("INVALID_REQUEST")
     return _RULES[dialect](leader, fetch_offset, last_fetched_epoch)
+
+
+def next_answer(leader: Extent, follower: Extent, dialect: Dialect = Dialect.SHIPPED) -> Answer:
+    """Answer the next fetch of a follower."""
+    return leader_fetch(leader, follower.end_offset, follower.last_fetched_epoch, dialect)
 
 
 def _shipped(leader: Extent, offset: int, epoch: int) -> Answer:
@@ -87,7 +103,9 @@ def _adopted(leader: Extent, offset: int, epoch: int) -> Answer:
     if offset < leader.start_offset:
         latest = leader.latest_snapshot
         return Answer(SNAPSHOT, snapshot=latest) if latest else Answer("OFFSET_OUT_OF_RANGE")
-    diverging = _kip595(leader.vector, offset, epoch)
+    if offset == leader.vector.start_offset:
+        return Answer(RECORDS)  # Nothing lies before the log's first record that could differ.
+    diverging = diverging_epoch(leader.vector, offset, epoch)
     return Answer(DIVERGING, diverging=diverging) if diverging else Answer(RECORDS)
 
 
@@ -99,12 +117,6 @@ def _v19(leader: Extent, offset: int, epoch: int) -> Answer:
         following_end = EpochEnd(following, answer.snapshot.end_offset)
         return Answer(SNAPSHOT, snapshot=answer.snapshot, next_fetch=following_end)
     return Answer(answer.kind, answer.diverging, None, answer.diverging)
-
-
-def _kip595(vector: EpochVector, offset: int, epoch: int) -> EpochEnd | None:
-    if offset == vector.start_offset:
-        return None  # Nothing lies before the log's first record that could differ.
-    return diverging_epoch(vector, offset, epoch)
 
 
 _RULES: dict[Dialect, Callable[[Extent, int, int], Answer]] = {
@@ -130,29 +142,76 @@ def fetch_pairs(peers: list[Peer], dialect: Dialect = Dialect.SHIPPED) -> Iterat
     version 19 a row also says where the leader sends the follower on, and names the snapshot by the
     last offset that it includes.
     """
-    for follower in peers:
-        for leader in peers:
-            if follower is leader:
-                continue
-            offset, epoch = follower.extent.end_offset, follower.extent.last_fetched_epoch
-            answer = leader_fetch(leader.extent, offset, epoch, dialect)
-            if follower.is_foreign != leader.is_foreign:
-                answer = Answer("INCONSISTENT_CLUSTER_ID")
-            diverging, snapshot = answer.diverging, answer.snapshot
-            row = {
-                "follower": follower.label,
-                "leader": leader.label,
-                "fetch_offset": offset,
-                "last_fetched_epoch": epoch,
-                "answer": answer.kind,
-                "diverging_epoch": diverging.epoch if diverging else None,
-                "diverging_end_offset": diverging.end_offset if diverging else None,
-                "snapshot_end_offset": snapshot.end_offset if snapshot else None,
-                "snapshot_epoch": snapshot.epoch if snapshot else None,
-            }
-            if dialect == Dialect.V19:
-                following = answer.next_fetch
-                row["snapshot_last_offset"] = snapshot.end_offset - 1 if snapshot else None
-                row["next_fetch_offset"] = following.end_offset if following else None
-                row["next_fetch_epoch"] = following.epoch if following else None
-            yield row
+    for follower, leader in permutations(peers, 2):
+        answer = next_answer(leader.extent, follower.extent, dialect)
+        if follower.is_foreign != leader.is_foreign:
+            answer = Answer("INCONSISTENT_CLUSTER_ID")
+        epoch, end = answer.diverging or (None, None)
+        snapshot_epoch, snapshot_end = answer.snapshot or (None, None)
+        row = {
+            "follower": follower.label,
+            "leader": leader.label,
+            "fetch_offset": follower.extent.end_offset,
+            "last_fetched_epoch": follower.extent.last_fetched_epoch,
+            "answer": answer.kind,
+            "diverging_epoch": epoch,
+            "diverging_end_offset": end,
+            "snapshot_end_offset": snapshot_end,
+            "snapshot_epoch": snapshot_epoch,
+        }
+        if dialect == Dialect.V19:
+            next_epoch, next_offset = answer.next_fetch or (None, None)
+            row["snapshot_last_offset"] = None if snapshot_end is None else snapshot_end - 1
+            row["next_fetch_offset"] = next_offset
+            row["next_fetch_epoch"] = next_epoch
+        yield row
+
+
+class Cut(NamedTuple):
+    """Where the follower's log is cut, and what is left. `by_snapshot` is (end offset, epoch) of
+    the snapshot that the leader then sends instead of records; None where it sends none.
+    """
+
+    truncation_offset: int
+    extent: Extent
+    by_snapshot: tuple[int, int] | None
+
+
+def truncate(follower: Extent, leader: Extent, dialect: Dialect = Dialect.SHIPPED) -> Cut:
+    """The follower when it begins to fetch records, or when it has taken the leader's snapshot: it
+    fetches and cuts, until nothing diverges.
+
+    A snapshot replaces the whole log. What lies below its end is held in it, so that only the
+    offsets from there on count as cut.
+    """
+    while True:
+        end = follower.end_offset
+        answer = next_answer(leader, follower, dialect)
+        if answer.snapshot is not None:
+            after = follower.with_snapshot(answer.snapshot).truncated_to_latest_snapshot()
+            snapshot = (answer.snapshot.end_offset, answer.snapshot.epoch)
+            return Cut(min(end, snapshot[0]), after, snapshot)
+        cut = truncated_to(follower.vector, answer.diverging) if answer.diverging else end
+        if cut >= end:
+            return Cut(end, follower, None)
+        follower = follower.truncated(cut)
+
+
+class Span(NamedTuple):
+    """One response: bytes [position, position + size_bytes)."""
+
+    position: int
+    size_bytes: int
+
+
+def log_chunks(batch_sizes: Longs, max_bytes: int) -> Iterator[Span]:
+    """The responses to one Fetch after the other: whole batches, and always one, however large it
+    is, so that a fetch never comes back empty. Positions count from the first batch.
+    """
+    ends = np.cumsum(np.asarray(batch_sizes, np.int64))
+    row, begin = 0, 0
+    while row < len(ends):
+        after = max(int(np.searchsorted(ends, begin + max_bytes, "right")), row + 1)
+        end = int(ends[after - 1])
+        yield Span(begin, end - begin)
+        row, begin = after, end

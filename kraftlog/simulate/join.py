@@ -20,11 +20,18 @@ from kraftlog.quorum.epochs import truncated_to
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
-from kraftlog.simulate import follower as takeover
-from kraftlog.simulate.boot import Boot, Disk, SnapshotFile, boot
-from kraftlog.simulate.chunks import Span, log_chunks
+from kraftlog.simulate.boot import Boot, Disk, DiskStep, SnapshotFile, boot, start, takeover
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
-from kraftlog.simulate.fetch import DIVERGING, RECORDS, SNAPSHOT, Answer, Dialect, leader_fetch
+from kraftlog.simulate.fetch import (
+    DIVERGING,
+    RECORDS,
+    SNAPSHOT,
+    Answer,
+    Dialect,
+    Span,
+    log_chunks,
+    next_answer,
+)
 from kraftlog.simulate.liveness import Link, least_bandwidth, recommended_chunk_bytes
 from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot, recovery
 
@@ -117,15 +124,12 @@ def after_crash(step: JoinStep, leader: LeaderLog, way: Way) -> tuple[Boot, Answ
     """How the node starts again if it stops when a step is done, and what the leader answers to its
     next fetch; None where it does not start.
     """
-    booted = takeover.crash_after(
-        takeover.DiskStep(step.name, step.disk, step.part_of), way.dialect
-    )
+    booted = start(step.disk, way.dialect)
     if step.at_ms and _is_lost(booted, way):
         booted = replace(booted, boots=False, reason=NO_VOTERS)
     if not booted.boots:
         return booted, None
-    offset, epoch = booted.extent.end_offset, booted.extent.last_fetched_epoch
-    return booted, leader_fetch(leader.extent, offset, epoch, way.dialect)
+    return booted, next_answer(leader.extent, booted.extent, way.dialect)
 
 
 def _is_lost(booted: Boot, way: Way) -> bool:
@@ -153,7 +157,7 @@ class _Joiner:
     requests: int = 0
 
     def steps(self) -> Iterator[JoinStep]:
-        booted = takeover.crash_after(takeover.DiskStep("stopped", self.disk), self.way.dialect)
+        booted = start(self.disk, self.way.dialect)
         # A quorum-state that is behind the log counts for nothing.
         self.epoch = max(self.epoch, booted.extent.last_fetched_epoch)
         yield self._step("started" if booted.boots else "does_not_start", note=booted.reason)
@@ -163,7 +167,7 @@ class _Joiner:
         goes_on = yield from self._meet(booted.extent)
         while goes_on:
             extent = boot(self.disk).extent
-            answer = self._answer(extent)
+            answer = next_answer(self.leader.extent, extent, self.way.dialect)
             if answer.kind == RECORDS:
                 yield from self._take_log(extent)
                 return
@@ -213,7 +217,7 @@ class _Joiner:
         if why_not is not None and snapshot in extent.snapshots:
             yield self._step("stuck", note=why_not)
             return False
-        for step in takeover.fetch_snapshot(self.disk, snapshot, self.way.dialect):
+        for step in takeover(self.disk, snapshot, self.way.dialect):
             if step.name in ("fetch", "snapshot_named") and step.disk is self.disk:
                 continue
             if step.name == "resumed" and why_not is not None:
@@ -239,7 +243,7 @@ class _Joiner:
             return "the snapshot is not newer than the node's log: Kafka stops with an error here"
         return None
 
-    def _of(self, step: takeover.DiskStep) -> str | None:
+    def _of(self, step: DiskStep) -> str | None:
         if step.name != "validated" or self.way.dialect != Dialect.SHIPPED:
             return None
         return "Kafka compares the size alone; a damaged byte is found when the snapshot is loaded"
@@ -303,10 +307,6 @@ class _Joiner:
 
     # --- what all steps share --------------------------------------------------------------------
 
-    def _answer(self, extent: Extent) -> Answer:
-        offset, epoch = extent.end_offset, extent.last_fetched_epoch
-        return leader_fetch(self.leader.extent, offset, epoch, self.way.dialect)
-
     def _hold(self, extent: Extent) -> None:
         """The disk of a node that has started: what it threw away is gone."""
         kept = tuple(SnapshotFile(one) for one in extent.snapshots)
@@ -354,7 +354,7 @@ class _Joiner:
 def _named(answer: Answer) -> str | None:
     """What an answer without records names."""
     if answer.snapshot is not None:
-        return f"the leader names snapshot {answer.snapshot.end_offset}-{answer.snapshot.epoch}"
+        return f"the leader names snapshot {answer.snapshot.name}"
     if answer.diverging is not None:
         epoch, end = answer.diverging
         return f"in the leader's log epoch {epoch} ends at offset {end}"

@@ -97,7 +97,13 @@ def leader_of(quorum: Quorum, name: str) -> LeaderLog:
         for one in quorum.snapshots_of(log.label)
         if one.is_live
     }
-    return _leader(log, booted, sizes, leader_epoch(quorum, log))
+    ends, extent = log.last + 1, booted.extent
+    kept = (ends > extent.start_offset) & (ends <= extent.end_offset)
+    columns, rows = log.evidence.log, log.rows[kept]
+    segments = columns.file[rows].astype(np.int64)
+    limit = number_of(log.evidence, RESPONSE_BYTES).value or default_of(RESPONSE_BYTES)
+    epoch = leader_epoch(quorum, log)
+    return LeaderLog(extent, sizes, ends[kept], columns.sizes[rows], segments, limit, epoch)
 
 
 def leader_epoch(quorum: Quorum, log: LogView) -> int:
@@ -119,15 +125,6 @@ def _newest_epoch(log: LogView) -> int:
     return max(log.last_epoch or 0, state.leader_epoch if state is not None else 0)
 
 
-def _leader(log: LogView, booted: Boot, sizes: dict[SnapshotId, int], epoch: int) -> LeaderLog:
-    ends = log.last + 1
-    kept = (ends > booted.extent.start_offset) & (ends <= booted.extent.end_offset)
-    columns, rows = log.evidence.log, log.rows[kept]
-    segments = columns.file[rows].astype(np.int64)
-    limit = number_of(log.evidence, RESPONSE_BYTES).value or default_of(RESPONSE_BYTES)
-    return LeaderLog(booted.extent, sizes, ends[kept], columns.sizes[rows], segments, limit, epoch)
-
-
 def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[Row]:
     """One row per step of the way, with what becomes of the node if the connection breaks or the
     node stops when it is done. Whether it votes is its own matter, not that of `way`.
@@ -138,7 +135,7 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
     if one is not None and one is other:
         raise InputError(f"replica {follower} cannot follow itself")
     joiner, source = joiner_of(quorum, follower), leader_of(quorum, leader)
-    foreign = [log.label in quorum.foreign for log in (one, other) if log is not None]
+    foreign = [log.label in quorum.otherwise_named for log in (one, other) if log is not None]
     if len(set(foreign)) > 1:
         raise InputError(
             f"replicas {follower} and {leader} are of two clusters: the leader answers INCONSISTENT_CLUSTER_ID to every fetch"
@@ -207,18 +204,13 @@ def _on_stop(step: JoinStep, booted: Boot, answer: Answer | None, way: Way) -> s
     if answer is None:
         return f"does not start: {booted.reason}"
     part = ""
-    if step.part_of is not None:
-        shipped = way.dialect == Dialect.SHIPPED
-        part = (
-            "deletes the .part, "
-            if shipped
-            else "has a .part (the KIP does not say what happens to it), "
-        )
-    loaded = booted.snapshot
-    held = f"loads snapshot {loaded.end_offset}-{loaded.epoch}, " if loaded else ""
+    if step.part_of is not None and way.dialect == Dialect.SHIPPED:
+        part = "deletes the .part, "
+    elif step.part_of is not None:
+        part = "has a .part (the KIP does not say what happens to it), "
+    held = f"loads snapshot {booted.snapshot.name}, " if booted.snapshot else ""
     end = booted.extent.end_offset
-    named = answer.snapshot
-    gets = f"snapshot {named.end_offset}-{named.epoch} from byte 0" if named else answer.kind
+    gets = f"snapshot {answer.snapshot.name} from byte 0" if answer.snapshot else answer.kind
     if step.name == CAUGHT_UP and answer.kind == RECORDS and end == step.disk.vector.end_offset:
         gets = "nothing but what is new"
     return f"{part}{held}fetches from offset {end}: {gets}"

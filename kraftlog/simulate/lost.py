@@ -72,15 +72,11 @@ def _windows(log: LogView, rows: Longs, limits: Limits) -> Iterator[tuple[Window
 
 
 def _types(window: Window, indexes: list[int], limits: Limits) -> Counter[str]:
-    limit = limits.decompressed_size_bytes
-    return sum(
-        (
-            _in_sections(window, one, limit)
-            for _, some in sections_of(window, indexes, limit)
-            for one in some
-        ),
-        Counter(),
-    )
+    counts, limit = Counter[str](), limits.decompressed_size_bytes
+    for _, some in sections_of(window, indexes, limit):
+        for one in some:
+            counts.update(_in_sections(window, one, limit))
+    return counts
 
 
 def _in_sections(window: Window, sections: Sections, limit: int) -> Counter[str]:

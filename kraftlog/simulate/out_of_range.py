@@ -2,21 +2,15 @@
 then.
 
 In: the offsets of one replica, and the offset that is asked for. Out: one of the four cases of
-KIP-392, or none; then a decision. Pure. The truth table of OffsetForLeaderEpoch is in `epochs`.
-Source: KIP-392 "Follower Fetching" and "Out of range handling".
+KIP-392, or none; then a decision. Pure. The rule of epoch vectors is in `quorum.epochs`. Source:
+KIP-392 "Follower Fetching", "Out of range handling" and "OffsetsForLeaderEpoch"; KIP-320.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kraftlog.errors import KraftlogError
-from kraftlog.quorum.epochs import EpochEnd
-from kraftlog.simulate.epochs import Decision, out_of_range
+from kraftlog.quorum.epochs import EpochEnd, EpochVector, offset_for_leader_epoch
 from kraftlog.simulate.fetch import Dialect
-
-
-class NoOffsetForPolicy(KraftlogError):
-    """auto.offset.reset is none: the application is told."""
 
 
 class Case(StrEnum):
@@ -91,18 +85,27 @@ class Policy(StrEnum):
     NONE = "none"
 
 
-def reset_offset(policy: Policy, replica_log_start: int, leader_log_end: int) -> int:
-    """Where a consumer goes on: earliest is the log start of the very replica that refused, as the
-    leader's may not be there; latest is the leader's log end.
-
-    Raises NoOffsetForPolicy for none.
+def consumer_epoch_end(vector: EpochVector, epoch: int, high_watermark: int) -> EpochEnd | None:
+    """The leader's answer to a consumer: where a follower is told the log's end, a consumer is told
+    nothing above the high watermark; None where the epoch is not known. Source: KIP-392.
     """
-    if policy == Policy.NONE:
-        raise NoOffsetForPolicy("the offset is out of range, and no reset policy is set")
-    return replica_log_start if policy == Policy.EARLIEST else leader_log_end
+    end = offset_for_leader_epoch(vector, epoch)
+    return None if end is None else EpochEnd(end.epoch, min(end.end_offset, high_watermark))
 
 
-RETRY = "retry"
+class Decision(StrEnum):
+    """What a reader does after a replica's answer."""
+
+    CONTINUE = "refresh_metadata_and_continue"
+    RETRY = "retry"
+    RESET_TO_DIVERGENCE = "reset_to_divergence"
+    RAISE_TRUNCATION = "raise_log_truncation"
+    RESET_POLICY = "reset_policy"
+    TELL = "tells_the_application"
+
+
+Step = tuple[Decision, int | None]
+"""A decision, and the offset that the reader goes on from, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +119,41 @@ class Consumer:
 
 def next_step(
     consumer: Consumer, replica: Offsets, leader_log_end: int, epoch_end: EpochEnd | None
-) -> tuple[str, int]:
-    """What a consumer does after this replica's answer, and the offset it goes on from.
+) -> Step:
+    """What a consumer does after this replica's answer.
 
     `epoch_end` is the leader's answer to OffsetForLeaderEpoch, which is asked only where the offset
-    is too large: what is too small goes by the reset policy at once. Raises NoOffsetForPolicy where
-    a policy is needed and there is none.
+    is too large: what is too small goes by the reset policy at once.
     """
     offset, case = consumer.offset, classify(replica, consumer.offset)
     if case in (Case.COMMITTED, Case.AT_END):
         return Decision.CONTINUE, offset
     if case in (Case.UNCOMMITTED, Case.UNAVAILABLE):
-        return RETRY, offset
-    if case == Case.TOO_LARGE:
-        has_policy = consumer.policy != Policy.NONE
-        found, at = out_of_range(
-            consumer.fetched_epoch, offset, epoch_end, has_reset_policy=has_policy
-        )
-        if at is not None:
-            return found, at
-    at = reset_offset(consumer.policy, replica.log_start, leader_log_end)
+        return Decision.RETRY, offset
+    told = out_of_range(consumer, epoch_end) if case == Case.TOO_LARGE else None
+    return told or reset(consumer.policy, replica.log_start, leader_log_end)
+
+
+def out_of_range(consumer: Consumer, end: EpochEnd | None) -> Step | None:
+    """The truth table for an offset past a replica's end: the same epoch that ends at or after it
+    leaves it valid; the same epoch that ends before it, or an older epoch, means that the log was
+    truncated. KIP-320 then takes the consumer back to the point of divergence, or tells one that
+    has no policy. None: only the policy is left.
+    """
+    epoch = consumer.fetched_epoch
+    if epoch is None or end is None or end.epoch > epoch:
+        return None
+    if end.epoch == epoch and end.end_offset >= consumer.offset:
+        return Decision.CONTINUE, consumer.offset
+    is_told = consumer.policy == Policy.NONE
+    return Decision.RAISE_TRUNCATION if is_told else Decision.RESET_TO_DIVERGENCE, end.end_offset
+
+
+def reset(policy: Policy, replica_log_start: int, leader_log_end: int) -> Step:
+    """Where a policy goes on: earliest is the log start of the very replica that refused, as the
+    leader's may not be there; latest is the leader's log end; without one the application is told.
+    """
+    if policy == Policy.NONE:
+        return Decision.TELL, None
+    at = replica_log_start if policy == Policy.EARLIEST else leader_log_end
     return Decision.RESET_POLICY, at

@@ -140,25 +140,13 @@ def cluster_of(state: State) -> Cluster:
     return Cluster({one.id: one for one in brokers}, Partitions.of(partitions))
 
 
-class Read(NamedTuple):
-    """Where a consumer reads a partition: from which broker, and how near it and the leader are.
-    `closest_id` is the replica that lies in its rack, the leader before others; None for none.
-    """
-
-    broker_id: int
-    leader_is_local: bool
-    is_local: bool
-    is_preferred_replica: bool
-    closest_id: int | None
-
-    @property
-    def preferred_read_replica(self) -> int:
-        """As the consumer's metric of that name has it."""
-        return self.broker_id if self.is_preferred_replica else FROM_LEADER
-
-
+READ = ("broker_id", "leader_is_local", "is_local", "is_preferred_replica", "closest_id")
+"""Where a consumer reads a partition, as numbers: from which broker, how near it and the leader are,
+and the replica that lies in its rack, the leader before others.
+"""
 _NOBODY, _NOWHERE = -2, -1
 """In columns of broker ids: none; in those of racks: a broker that is not there, one without."""
+_UNREAD = (_NOBODY, 0, 0, _NOBODY, _NOBODY)
 
 
 class Counts(NamedTuple):
@@ -200,7 +188,7 @@ class Selection:
     topic: Longs
     partition: Longs
     reads: Longs
-    """By partition, rack and field of `Read`; `_NOBODY` for none, and all of an offline one."""
+    """By partition, rack and field of `READ`; `_NOBODY` for none, and all of an offline one."""
     volume: Floats
 
     @property
@@ -210,7 +198,7 @@ class Selection:
 
     def field(self, name: str) -> Longs:
         """One field of all reads, by partition and rack."""
-        found: Longs = self.reads[:, :, Read._fields.index(name)]
+        found: Longs = self.reads[:, :, READ.index(name)]
         return found
 
     @property
@@ -256,7 +244,7 @@ def select_all(
 
 
 def reads_of(cluster: Cluster, selector: ReplicaSelector) -> Longs:
-    """Where consumers of each rack read each partition, by partition, rack and field of `Read`.
+    """Where consumers of each rack read each partition, by partition, rack and field of `READ`.
     What a broker would see of a follower's log is not in the metadata: members of the ISR count as
     caught up, and only the KIP's own selector is shown replicas outside it, as far behind.
     """
@@ -272,25 +260,8 @@ def reads_of(cluster: Cluster, selector: ReplicaSelector) -> Longs:
     asked = []
     for one in cluster.partitions:
         at, view = TopicPartition(one.topic, one.partition), _view(one, inside, behind)
-        asked.append([_numbers(_read(selector, at, client, view)) for client in clients])
-    return np.array(asked, np.int64).reshape(len(asked), len(clients), len(Read._fields))
-
-
-def _numbers(read: Read | None) -> tuple[int, ...]:
-    """A read as numbers."""
-    if read is None:
-        return (_NOBODY, 0, 0, _NOBODY, _NOBODY)
-    closest_id = _NOBODY if read.closest_id is None else read.closest_id
-    return (*map(int, read[:4]), closest_id)
-
-
-def _named(numbers: Sequence[int]) -> Read | None:
-    """Numbers as a read."""
-    broker_id, leader_is_local, is_local, is_preferred, closest_id = numbers
-    if broker_id == _NOBODY:
-        return None
-    near = None if closest_id == _NOBODY else closest_id
-    return Read(broker_id, leader_is_local > 0, is_local > 0, is_preferred > 0, near)
+        asked.append([_read(selector, at, client, view) for client in clients])
+    return np.array(asked, np.int64).reshape(len(asked), len(clients), len(READ))
 
 
 def _by_columns(cluster: Cluster, nodes: Sequence[Node], selector: ReplicaSelector) -> Longs:
@@ -324,7 +295,7 @@ def _by_columns(cluster: Cluster, nodes: Sequence[Node], selector: ReplicaSelect
     chosen = np.where(is_near, chosen, leader)
     fields = (chosen, leader_is_near, is_near | leader_is_near, chosen != leader, nearest)
     reads = np.stack([*np.broadcast_arrays(*fields)], axis=2).astype(np.int64)
-    reads[leader_rack == _NOBODY] = _numbers(None)
+    reads[leader_rack == _NOBODY] = _UNREAD
     return reads
 
 
@@ -366,11 +337,11 @@ def _view(
 
 def _read(
     selector: ReplicaSelector, at: TopicPartition, client: ClientMetadata, view: PartitionView
-) -> Read | None:
+) -> tuple[int, ...]:
     """Without an answer the consumer stays with the leader; without a leader it reads nothing."""
-    leader = view.leader
+    leader, near = view.leader, closest(client, view)
     if leader is None:
-        return None
+        return _UNREAD
     try:
         chosen = selector.select(at, client, view)
     except Exception as error:  # a selector of the user's may raise anything
@@ -379,12 +350,12 @@ def _read(
         chosen = leader
     elif chosen is not leader and chosen not in view.replicas:
         raise UsageError(f"the selector chose {chosen!r}, which is not a replica of the partition")
-    return Read(
+    return (
         chosen.endpoint.id,
         leader.endpoint.rack == client.rack_id,
         chosen.endpoint.rack == client.rack_id,
         chosen.endpoint.id != leader.endpoint.id,
-        near.endpoint.id if (near := closest(client, view)) is not None else None,
+        _NOBODY if near is None else near.endpoint.id,
     )
 
 
@@ -457,20 +428,22 @@ def partition_rows(
     for one, of_racks in zip(cluster.partitions, reads, strict=True):
         volumes = traffic.of(one.topic, one.partition)
         for rack, numbers, volume in zip(cluster.racks, of_racks, volumes, strict=True):
-            read = _named(numbers)
-            amounts = (0.0, 0.0, 0.0)
-            if read is not None:
-                amounts = _crossing(volume, read.leader_is_local, read.is_local)
+            broker, leader_is_local, is_local, is_preferred, closest_id = numbers
+            is_read = broker != _NOBODY
+            amounts = _crossing(volume * is_read, leader_is_local, is_local)
+            told = {
+                "leader": one.leader,
+                "leader_rack": brokers.get(one.leader),
+                "closest_replica": None if closest_id == _NOBODY else closest_id,
+                "preferred_read_replica": broker if is_preferred else FROM_LEADER,
+                "leader_is_local": leader_is_local > 0,
+                "is_local": is_local > 0,
+            }
             yield {
                 "client_rack": rack,
                 "topic": one.topic,
                 "partition": one.partition,
-                "leader": one.leader if read else None,
-                "leader_rack": brokers.get(one.leader) if read else None,
-                "closest_replica": read.closest_id if read else None,
-                "preferred_read_replica": read.preferred_read_replica if read else None,
-                "leader_is_local": read.leader_is_local if read else None,
-                "is_local": read.is_local if read else None,
+                **(told if is_read else dict.fromkeys(told)),
                 **_money(amounts, traffic, price_per_gb),
             }
 

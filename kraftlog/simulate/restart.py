@@ -9,21 +9,19 @@ Election", KAFKA-1211; KIP-595, KIP-836, KIP-853.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
 from kraftlog.audit.triage import called
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text
-from kraftlog.quorum.copies import copied_before, copied_first
-from kraftlog.quorum.describe import keeping_up, told_ms
+from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
+from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import witnesses
-from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import newest_ms_of
-from kraftlog.quorum.shortfalls import beyond_voters, led_beyond, too_few_hold
+from kraftlog.quorum.shortfalls import beyond_voters, forgotten_vote, led_beyond, too_few_hold
 from kraftlog.quorum.tails import Fate
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
@@ -67,11 +65,8 @@ def restarts(quorum: Quorum) -> list[Restart]:
     judge = _Judge(quorum, Plans(quorum))
     found = [judge.of(log) for log in quorum.logs if not log.evidence.is_pulled]
     able = [one for one in found if one.safety in (Safety.SAFE, Safety.LOSES)]
-    able.sort(key=lambda one: judge.place(one))
-    numbered = [
-        Restart(one.replica, one.node_id, one.safety, one.reason, one.lost_from, one.needs, place)
-        for place, one in enumerate(able, 1)
-    ]
+    able.sort(key=judge.place)
+    numbered = (replace(one, order=place) for place, one in enumerate(able, 1))
     return [*numbered, *(one for one in found if one not in able)]
 
 
@@ -93,11 +88,14 @@ class _Judge:
         if not log.evidence.segments:
             return Restart(log.label, node, Safety.UNKNOWN, "no segment of its log was copied")
         role = self.quorum.role(log.evidence)
-        if role == "unknown" or log.label in self.quorum.foreign:
+        if log.label in self.quorum.strays:
+            why = "its log is of another quorum, and Kafka does not notice"
+            return Restart(log.label, node, Safety.UNSAFE, why)
+        if role == "unknown":
             why = "nothing tells whose copy it is, or it is of another cluster"
             return Restart(log.label, node, Safety.UNKNOWN, why)
         for safety, reason, start in self._troubles(log, role == "voter"):
-            needs = self._missing if safety == Safety.UNKNOWN else ()
+            needs = self.quorum.bounds.missing_voters if safety == Safety.UNKNOWN else ()
             return Restart(log.label, node, safety, reason, start, needs)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
 
@@ -109,10 +107,6 @@ class _Judge:
         if newest is not None and newest.evidence.problem:
             return f"{newest.evidence.name} could not be read ({newest.evidence.problem})"
         return next((one.words for one in log.evidence.unread if one.kind in kinds), None)
-
-    @property
-    def _missing(self) -> tuple[int, ...]:
-        return self.quorum.bounds.missing_voters
 
     def _troubles(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What speaks against a restart, the worst first."""
@@ -140,6 +134,11 @@ class _Judge:
     def _short(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What voters must have held, and do not hold: it is lost, or they were copied too early."""
         again = "lost, or the voters were copied too early: copy them again"
+        untimed = untimed_from(self.quorum)
+        if votes and untimed is not None:
+            told = offsets_text(untimed, self.quorum.bounds.lower)
+            why = f"no copy at hand holds {told}, which the describe tells to be committed, and not when: that is {again}"
+            yield Safety.UNKNOWN, why, None
         led, end = led_beyond(self.quorum, log), log.end_offset or 0
         if led is not None:
             held = offsets_text(end, led.end)
@@ -158,6 +157,10 @@ class _Judge:
             held = offsets_text(self._beyond[furthest], self.quorum.by_label[furthest].end_offset)
             who = called(self.quorum, self.quorum.by_label[furthest])
             why = f"{who} holds {held}, which no voter at hand does: that is {again}"
+            yield Safety.UNKNOWN, why, None
+        vote = forgotten_vote(self.quorum, log)
+        if vote is not None:
+            why = f"it had a part in the election of epoch {vote.epoch}, of which its copy knows nothing: that is {again}"
             yield Safety.UNKNOWN, why, None
 
     @cached_property
@@ -190,6 +193,7 @@ class _Judge:
         return any(
             witnesses(one, self.quorum.snapshots_of(one.label))
             or led_beyond(self.quorum, one) is not None
+            or forgotten_vote(self.quorum, one) is not None
             or one.label in self._too_few
             for one in copies
         )
@@ -212,7 +216,7 @@ class _Judge:
         """What a voter must not have forgotten."""
         end = log.end_offset or 0
         for one in witnesses(log, self.quorum.snapshots_of(log.label))[:1]:
-            if copied_first(self.quorum, log):
+            if copied_first(self.quorum, log, one.end_offset):
                 why = "its log was copied before the files beside it, while the node was writing"
                 yield Safety.UNKNOWN, why, None
             else:
@@ -277,7 +281,7 @@ class _Judge:
                     yield Safety.UNSAFE, why, run.start
                 elif quorum.is_tail(comparison, run):
                     fates.append((run.start, quorum.fate(comparison, run)))
-                elif run.start < lower and self._is_odd(log, run.start):
+                elif run.start < lower and log not in (quorum.majority_at(run.start) or ()):
                     committed = f"offset {run.start}, which is committed"
                     why = f"it differs from replica {other} at {committed}"
                     yield Safety.UNSAFE, why, None
@@ -289,10 +293,6 @@ class _Judge:
             else:
                 why = f"records from offset {start} on are cut, and may have been committed"
                 yield Safety.UNKNOWN, why, start
-
-    def _is_odd(self, log: LogView, offset: int) -> bool:
-        usual = self.quorum.majority_at(offset)
-        return usual is None or log not in usual
 
     def _discarded(
         self, log: LogView, votes: bool, cut: int, reason: str
@@ -367,19 +367,10 @@ class _Judge:
         told, or was told long before the disks were copied.
         """
         described = self.quorum.evidence.described
-        if described is None or self._is_outdated(described):
+        if described is None or self.quorum.describe_is_outdated:
             return None
         up = keeping_up(described)
         return up if up is None else up & self._voters
-
-    def _is_outdated(self, described: Described) -> bool:
-        """Whether copies go on after a describe, in a newer epoch or for longer than copying takes."""
-        newest, told = self.quorum.newest_log, told_ms(described)
-        if newest is None or told is None:
-            return False
-        written = newest_ms_of(newest) or 0
-        is_later = written > told + self.quorum.thresholds.copy_skew_ms
-        return is_later or (newest.last_epoch or 0) > (described.leader_epoch or 0)
 
     @cached_property
     def _voters(self) -> frozenset[int]:

@@ -24,7 +24,7 @@ _STOPS_LOADERS = (*STOPS_LOADERS, transactions.name)
 
 def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:
     """`lost` are the objects that go, null where they are not known; empty where none goes."""
-    return [_row(quorum, one) for one in judged_restarts(quorum, findings)]
+    return [restart_row(quorum, one) for one in judged_restarts(quorum, findings)]
 
 
 def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart]:
@@ -36,8 +36,12 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
         is_bad = one.severity == "critical" or one.check == RECORD_REPLAYS.name
         for label in _about(quorum, one) if is_bad else ():
             bad.setdefault(label, f"{head(one.row.message)} ({one.check})")
-    found = restarts(quorum)
-    told = [_with_finding(one, bad.get(one.replica)) for one in found]
+    told = [
+        replace(one, safety=Safety.UNSAFE, reason=bad[one.replica], order=None)
+        if one.replica in bad and one.safety != Safety.UNSAFE
+        else one
+        for one in restarts(quorum)
+    ]
     able = [one for one in told if one.order is not None]
     return [
         *(replace(one, order=place) for place, one in enumerate(able, 1)),
@@ -53,12 +57,6 @@ def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:
     if offset is None or finding.check not in _STOPS_LOADERS:
         return (label,)
     return (label, *(one.label for one in quorum.holding(quorum.by_label[label], offset)))
-
-
-def _with_finding(one: Restart, why: str | None) -> Restart:
-    if why is None or one.safety == Safety.UNSAFE:
-        return one
-    return replace(one, safety=Safety.UNSAFE, reason=why, order=None)
 
 
 def cut_of(quorum: Quorum, one: Restart) -> tuple[str, int] | None:
@@ -87,7 +85,8 @@ def apart_of(quorum: Quorum, one: Restart) -> tuple[str, str] | None:
     return next((pair for pair in pairs if pair[0] == one.replica), None)
 
 
-def _row(quorum: Quorum, one: Restart) -> Row:
+def restart_row(quorum: Quorum, one: Restart) -> Row:
+    """One answer as a row."""
     return {
         "replica": one.replica,
         "node_id": one.node_id,

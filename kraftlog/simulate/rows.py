@@ -14,14 +14,12 @@ from typing import Any
 
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.boot import Boot, boot
+from kraftlog.simulate.boot import Boot, boot, start
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
-from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs
-from kraftlog.simulate.follower import DiskStep, crash_after
+from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs, truncate
 from kraftlog.simulate.lost import TypeCounts, lost_types
-from kraftlog.simulate.truncation import truncate
 
 Row = dict[str, Any]
 
@@ -54,7 +52,7 @@ class Plans:
         its log from there on, up to the first offset that it lacks or holds differently.
 
         This is about what a started node lacks: a hole or an early end lowers it, where
-        `audit.committed.committed_in` asks which of the records on a disk are committed.
+        `quorum.committed.committed_in` asks which of the records on a disk are committed.
         """
         extent = self.extent(log)
         credible = [s.end_offset for s in self.quorum.credible_snapshots if s.replica == log.label]
@@ -91,7 +89,7 @@ class Plans:
         voters = []
         for one in self.voters:
             log = self.quorum.by_label[one.label]
-            booted = crash_after(DiskStep("stopped", disk_of(self.quorum, log)), dialect)
+            booted = start(disk_of(self.quorum, log), dialect)
             end = vote_end(self.extent(log), dialect)
             voters.append(replace(one, log_end=end, boots=booted.boots))
         return outcomes(voters, self.quorum.bounds.lower)
@@ -137,7 +135,8 @@ def boot_rows(quorum: Quorum) -> Iterator[Row]:
 def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
     """One row per ordered pair: the follower's next fetch, and that leader's answer."""
     plans = Plans(quorum)
-    peers = [Peer(log.label, plans.extent(log), log.label in quorum.foreign) for log in quorum.logs]
+    apart = quorum.otherwise_named
+    peers = [Peer(log.label, plans.extent(log), log.label in apart) for log in quorum.logs]
     return fetch_pairs(peers, dialect)
 
 

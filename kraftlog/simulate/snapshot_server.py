@@ -13,9 +13,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
-from kraftlog.simulate.chunks import Span
 from kraftlog.simulate.extent import BOOTSTRAP, SnapshotId
-from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.fetch import Dialect, Span
 
 ERROR_CODES = {
     "UNKNOWN_SERVER_ERROR": -1,

@@ -9,6 +9,7 @@ KIP-1166.
 """
 
 from collections.abc import Iterator
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,22 +50,20 @@ def staleness_rows(quorum: Quorum) -> Iterator[Row]:
     itself behind what it has seen.
     """
     known = known_watermarks(quorum)
-    for one in quorum.peers:
-        for other in quorum.peers:
-            if one is not other:
-                mine, theirs = known[one.label], known[other.label]
-                yield {
-                    "replica": one.label,
-                    "other_replica": other.label,
-                    "high_watermark_min": mine.least,
-                    "high_watermark_max": mine.most,
-                    "other_high_watermark_min": theirs.least,
-                    "other_high_watermark_max": theirs.most,
-                    "behind_offsets_min": max(0, mine.least - theirs.most),
-                    "behind_offsets_max": max(0, mine.most - theirs.least),
-                    "behind_ms_min": _between_ms(one, theirs.most, mine.least),
-                    "behind_ms_max": _between_ms(one, theirs.least, mine.most),
-                }
+    for one, other in permutations(quorum.peers, 2):
+        mine, theirs = known[one.label], known[other.label]
+        yield {
+            "replica": one.label,
+            "other_replica": other.label,
+            "high_watermark_min": mine.least,
+            "high_watermark_max": mine.most,
+            "other_high_watermark_min": theirs.least,
+            "other_high_watermark_max": theirs.most,
+            "behind_offsets_min": max(0, mine.least - theirs.most),
+            "behind_offsets_max": max(0, mine.most - theirs.least),
+            "behind_ms_min": _between_ms(one, theirs.most, mine.least),
+            "behind_ms_max": _between_ms(one, theirs.least, mine.most),
+        }
 
 
 def _between_ms(log: LogView, start: int, end: int) -> int | None:

@@ -40,19 +40,19 @@ class Traffic:
         return self.read.get((topic, partition), (0.0,) * len(self.racks))
 
 
-def evenly(places: Iterable[Place], racks: Sequence[str], total: float | None) -> Traffic:
-    """Each partition is read as much as each other, by each rack."""
+def evenly(
+    places: Iterable[Place], racks: Sequence[str], total: float | None, *, by_topic: bool = False
+) -> Traffic:
+    """Each partition is read as much as each other, by each rack; or each topic, whatever its
+    number of partitions.
+    """
     every = list(places)
-    each = 1.0 if total is None else total / max(1, len(every) * len(racks))
-    return Traffic(racks, dict.fromkeys(every, (each,) * len(racks)), total is not None)
-
-
-def by_topic(places: Iterable[Place], racks: Sequence[str], total: float | None) -> Traffic:
-    """Each topic is read as much as each other, whatever its number of partitions."""
-    every = list(places)
-    partitions = Counter(topic for topic, _ in every)
-    each = 1.0 if total is None else total / max(1, len(partitions) * len(racks))
-    read = {(topic, at): (each / partitions[topic],) * len(racks) for topic, at in every}
+    sizes = Counter(topic for topic, _ in every)
+    count = len(sizes) if by_topic else len(every)
+    each = 1.0 if total is None else total / max(1, count * len(racks))
+    read = {
+        (topic, at): (each / (sizes[topic] if by_topic else 1),) * len(racks) for topic, at in every
+    }
     return Traffic(racks, read, total is not None)
 
 

@@ -17,8 +17,8 @@ from kraftlog.state.shapes import canonical_text
 from tests.canonical import canonical_lines
 from tests.golden.cases import DATA, Replica
 from tests.images import built
-from tests.unit.audit_logs import Batch, feature, quorum
-from tests.unit.faults.ends import went_on_from_backups, went_on_without
+from tests.unit.audit_logs import START_MS, Batch, feature, healthy_log, quorum, snapshot
+from tests.unit.faults.ends import of_another_quorum, went_on_from_backups, went_on_without
 from tests.unit.faults.health import uuid, value
 from tests.unit.faults.table import LATER
 
@@ -262,3 +262,14 @@ def test_a_node_of_both_roles_keeps_the_id_of_its_directory(tmp_path: Path) -> N
     assert (
         recover(DATA / "isolated" / "replicas", tmp_path / "own", "--voters", again)["notes"] == []
     )
+
+
+def test_what_is_of_another_quorum_is_no_part_of_the_plan(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path / "copies")
+    of_another_quorum(nodes, 9, 0, 5)
+    raw = snapshot([healthy_log()[1]], 4, START_MS, voters=(21, 22, 23))
+    nodes[0].checkpoint(40, 4).write_bytes(raw)
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert (plan["topics"], plan["end_offset"]) == (["a", "b", "c"], 13)
+    (note,) = (one for one in plan["notes"] if one.startswith("Of another quorum"))
+    assert "replica 9 and 00000000000000000040-0000000004.checkpoint of replica 1." in note

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kraftlog.cli import main
-from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT
+from kraftlog.pull.messages import FETCH_SNAPSHOT
 from kraftlog.simulate.liveness import Link
 from tests import kafka_quorum
 from tests.kafka_judge import JUDGE, NEWEST

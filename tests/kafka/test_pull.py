@@ -22,11 +22,12 @@ from kraftlog.message.spec import MessageSpec
 from kraftlog.plain import offsets_text
 from kraftlog.pull.address import Address
 from kraftlog.pull.connection import Connection
-from kraftlog.pull.snapshot_messages import FETCH_SNAPSHOT, decode_piece
+from kraftlog.pull.messages import FETCH_SNAPSHOT
 from kraftlog.quorum.describe import keeping_up, read_described
 from tests import kafka_judge, kafka_quorum
 from tests.kafka_judge import JUDGE, NEWEST, PARTITION
 from tests.kafka_quorum import Quorum, Writer
+from tests.leader_messages import decode_piece
 from tests.pulled import (
     assert_same_bytes,
     described,

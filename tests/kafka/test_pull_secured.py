@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.pull.tokens import token_source
+from kraftlog.pull.security import token_source
 from tests import kafka_judge, kafka_quorum
 from tests.certificates import identity
 from tests.kafka_quorum import Quorum

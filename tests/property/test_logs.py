@@ -85,7 +85,8 @@ def evidence(label: str, log: list[Placed]) -> ReplicaEvidence:
 
 
 def view(label: str, log: list[Placed]) -> LogView:
-    return LogView(evidence(label, log), ())
+    found = evidence(label, log)
+    return LogView(found, (), (found,))
 
 
 def quorum(logs: dict[str, list[Placed]]) -> Quorum:

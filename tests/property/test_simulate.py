@@ -15,14 +15,12 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kraftlog.quorum.epochs import EpochVector, offset_for_leader_epoch, truncation_offset
-from kraftlog.simulate.boot import Disk, SnapshotFile, boot
+from kraftlog.simulate.boot import Disk, SnapshotFile, boot, start, takeover
 from kraftlog.simulate.election import Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId
-from kraftlog.simulate.fetch import Dialect, leader_fetch
-from kraftlog.simulate.follower import crash_after, fetch_snapshot
+from kraftlog.simulate.fetch import Dialect, leader_fetch, truncate
 from kraftlog.simulate.join import CAUGHT_UP, LeaderLog, Way, after_crash, join
 from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.truncation import truncate
 
 Record = tuple[int, int]
 """(epoch, number): no two writes have the same number."""
@@ -212,8 +210,8 @@ def test_a_crash_at_any_step_leaves_a_node_that_catches_up(
         if named is None or named <= mine.log_end:
             continue
         files = tuple(SnapshotFile(one) for one in mine.snapshots)
-        for step in fetch_snapshot(Disk(mine.start_offset, mine.vector, files), named, dialect):
-            started = crash_after(step, dialect)
+        for step in takeover(Disk(mine.start_offset, mine.vector, files), named, dialect):
+            started = start(step.disk, dialect)
             assert started.boots
             assert truncate(started.extent, theirs, dialect).extent.log_end >= named
             assert started.extent == boot(step.disk).extent

@@ -21,9 +21,8 @@ from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.pull.assembler import Assembler
-from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import SnapshotId
-from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.fetch import Dialect, Span, log_chunks
 from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot
 from kraftlog.state.encode import encode_message
 from kraftlog.wire import FIXED, uuid_text

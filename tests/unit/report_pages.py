@@ -10,8 +10,7 @@ from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import audit_of
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import replayed
-from kraftlog.report.from_audit import page_of_audit
-from kraftlog.report.view import PageData
+from kraftlog.report.view import PageData, page_of_audit
 from kraftlog.simulate.restart_rows import restart_rows
 
 Row = dict[str, Any]

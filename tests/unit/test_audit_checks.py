@@ -245,10 +245,30 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).write_bytes(raw)
 
 
-@fault("snapshot_footer_last", "critical", "1", says="goes on for 40 bytes")
+def _goes_on(node: Node, more: bytes) -> None:
+    path = node.checkpoint(6, 1)
+    path.write_bytes(path.read_bytes() + more)
+
+
+@fault("snapshot_footer_last", "critical", "1", says="for 40 bytes after its last record batch. K")
 def _(nodes: list[Node]) -> None:
-    path = nodes[0].checkpoint(6, 1)
-    path.write_bytes(path.read_bytes() + bytes(40))
+    """Kafka takes fewer than 12 bytes, and what begins as a batch, for the end of the file."""
+    _goes_on(nodes[0], bytes(40))
+
+
+@fault("snapshot_footer_last", "critical", "1", says="load it all the same, without that.")
+def _(nodes: list[Node]) -> None:
+    _goes_on(nodes[0], bytes(11))
+
+
+@fault("snapshot_footer_last", "critical", "1", says="load it all the same, with what follows.")
+def _(nodes: list[Node]) -> None:
+    _goes_on(nodes[0], Batch(5, 1, (topic("more", 9),), None, START_MS).raw())
+
+
+@fault("snapshot_footer_last", "critical", "1", says="holds no record batch in its 90 bytes")
+def _(nodes: list[Node]) -> None:
+    nodes[0].checkpoint(6, 1).write_bytes(bytes(90))
 
 
 @fault("snapshot_name_valid", "warning", "1", says="Rename it to")
@@ -282,6 +302,14 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     nodes[0].segment(0).unlink()
     nodes[0].checkpoint(6, 1).unlink()
+
+
+@fault("log_start_covered", "critical", "1", 0, says="checkpoint --at 6 writes one from them")
+def _(nodes: list[Node]) -> None:
+    """The logs of others reach back, and nobody has a snapshot."""
+    nodes[0].segment(0).unlink()
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
 
 
 @fault(

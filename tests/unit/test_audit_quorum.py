@@ -24,13 +24,17 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copies import copy_explains
-from kraftlog.quorum.describe import of_one_cluster, read_described
+from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
 from kraftlog.quorum.divergence import truncation_offset
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.storms import busiest_hour
+from kraftlog.recover.plan import unknown
+from kraftlog.recover.source import recovered
+from kraftlog.simulate.restart import Safety, restarts
+from kraftlog.simulate.rows import fetch_rows
 from tests.unit.audit_logs import (
     CLUSTER,
     HEADER_SIZE,
@@ -50,10 +54,11 @@ from tests.unit.audit_logs import (
     snapshot,
     stopped,
     topic,
+    uuid_text,
     voters_batch,
 )
 from tests.unit.faults.cases import led_by
-from tests.unit.faults.ends import ends_inside, rhythm, went_on_from_backups
+from tests.unit.faults.ends import ends_inside, of_another_quorum, rhythm, went_on_from_backups
 
 LATER = START_MS + 60_000
 
@@ -77,18 +82,30 @@ def test_a_majority_that_agrees_bounds_what_is_committed(tmp_path: Path) -> None
 
 def test_nodes_that_were_stopped_prove_where_their_logs_ended(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
-    stopped(nodes[0], 13)
+    stopped(nodes[0], 12)
     stopped(nodes[1], 12)
     bounds = quorum_of(tmp_path).bounds
-    # Voter 3, killed, may have held as much as voter 1, and made a majority with it.
-    assert (bounds.lower, bounds.upper, bounds.open_voters) == (12, 13, (3,))
+    # Voter 3, killed, may have held more, but made no majority by itself.
+    assert (bounds.lower, bounds.upper, bounds.open_voters) == (12, 12, (3,))
     stopped(nodes[2], 12)
-    bounds = quorum_of(tmp_path).bounds
-    assert bounds.lower == bounds.upper
+    assert quorum_of(tmp_path).bounds.open_voters == ()
     # A file that was allocated ahead is that of a node which was running.
     nodes[2].segment(6).with_suffix(".index").write_bytes(bytes(80))
     assert quorum_of(tmp_path).bounds.open_voters == (3,)
+
+
+def test_a_stop_proves_an_end_for_the_moment_of_the_copy(tmp_path: Path) -> None:
+    """Voters 1 and 2 may run again while voter 3 is stopped: its copy goes on from theirs."""
+    nodes = quorum(tmp_path)
+    nodes[2].append(Batch(12, 2, (topic("d", 9),), None, LATER))
+    for node, end in zip(nodes, (12, 12, 13), strict=True):
+        stopped(node, end)
+    found = quorum_of(tmp_path)
+    assert (found.bounds.lower, found.bounds.upper, found.bounds.open_voters) == (12, None, (1, 2))
+    assert recovered(found).image.end_offset == 13
+    assert "Whether offset 12 was committed: nothing at hand proves it." in " ".join(
+        unknown(recovered(found))
+    )
 
 
 def test_without_quorum_states_an_unseen_leader_is_not_ruled_out(tmp_path: Path) -> None:
@@ -307,6 +324,12 @@ def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
     assert (bounds.lower, bounds.upper) == (9, 12)
     bounds = Quorum(replace(evidence, described=Described(12))).bounds
     assert bounds.lower == bounds.upper == 12
+    for older in (
+        Described(12, 2, 1),
+        Described(12, 2, 2, fetches=(LastFetch(2, 12, START_MS - 60_000),)),
+    ):
+        bounds = Quorum(replace(evidence, described=older)).bounds
+        assert (bounds.lower, bounds.upper) == (12, None)
     for node in nodes[1:]:
         shutil.rmtree(node.home)
     evidence = evidence_of(tmp_path)
@@ -338,16 +361,37 @@ def test_the_table_of_a_describe_tells_who_fetched_what() -> None:
         "1     \tAAAAAAAAAAAAAAAAAAAAAA\t-1          \t10  \t-1                \t-1                   \tFollower",
         "2     \tnSq4qNKnQjGyVpOwm9GPgg\t8           \t1   \t1795625673480     \t1795625673452        \tFollower",
         "11    \tnSq4qNKnQjGyVpOwm9GPgg\t8           \t1   \t5 ms ago          \t5 ms ago             \tObserver",
+        "2     \tDmhVAByDzAsoIMGOut7ABg\t8           \t1   \t1795625673480     \t1795625673452        \tObserver",
         "cut",
     )
     fetches = read_described("\n".join(["HighWatermark: 8", "", head, *rows])).fetches
-    assert fetches == {
-        3: LastFetch(9, 1795625673487, 1795625673487),
-        2: LastFetch(8, 1795625673480, 1795625673452, "nSq4qNKnQjGyVpOwm9GPgg"),
-    }
+    assert fetches == (
+        LastFetch(3, 9, 1795625673487, 1795625673487),
+        LastFetch(2, 8, 1795625673480, 1795625673452, "nSq4qNKnQjGyVpOwm9GPgg"),
+        LastFetch(2, 8, 1795625673480, 1795625673452, "DmhVAByDzAsoIMGOut7ABg", False),
+    )
     # Kafka before 3.9 names no directories.
     older = "NodeId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\n2\t8\t1\t70\t70\tFollower"
-    assert read_described(f"HighWatermark: 8\n{older}").fetches == {2: LastFetch(8, 70, 70)}
+    assert read_described(f"HighWatermark: 8\n{older}").fetches == (LastFetch(2, 8, 70, 70),)
+
+
+@pytest.mark.parametrize(("case", "up"), [("voter-replaced", {1, 3}), ("voter-readded", {1, 2, 3})])
+def test_of_two_disks_of_a_node_the_one_keeps_up_that_votes_and_runs(
+    case: str, up: set[int]
+) -> None:
+    """Node 2 runs with a new disk, by the describes of two golden quorums: as an observer at first,
+    while the old one had fetched two seconds before, then as the voter.
+    """
+    is_voter = case == "voter-readded"
+    rows = (
+        LastFetch(1, 111, 1795301738045, 1795301738045, "ZvndzylOThCts_agrw5GAA"),
+        LastFetch(2, 72, 1795301736301, 1795301736233, "yD7wSNglQZe1f8nw8v9c1Q", not is_voter),
+        LastFetch(3, 111, 1795301737897, 1795301737897, "dURSr3cnQiWwq5Lvvgu7zQ"),
+        LastFetch(11, 111, 1795301737897, 1795301737897, "wAsiFcM_bd_CMs3Xs3wBzg", False),
+        LastFetch(2, 111, 1795301737897, 1795301737897, "DmhVAByDzAsoIMGOut7ABg", is_voter),
+    )
+    assert keeping_up(Described(111, 1, 1, (1, 2, 3), fetches=rows)) == up
+    assert keeping_up(Described(111, 1, 1, (1, 2, 3), fetches=rows[::-1])) == up
 
 
 def test_a_describe_of_another_cluster_is_known(tmp_path: Path) -> None:
@@ -695,3 +739,114 @@ def test_two_histories_are_one_finding_of_the_logs(tmp_path: Path) -> None:
 def test_a_log_that_ends_in_another_epoch_is_cut_before_anything_is_sent(tmp_path: Path) -> None:
     ends_inside(quorum(tmp_path), 3)
     assert not found(audit(tmp_path), "log_ends_on_batch")
+
+
+def test_the_log_of_another_quorum_says_nothing_of_this_one(tmp_path: Path) -> None:
+    """Whatever cluster its meta.properties names; its node is a voter all the same."""
+    of_another_quorum(quorum(tmp_path), 3, 20, 5)
+    seen = quorum_of(tmp_path)
+    assert seen.strays == seen.foreign == {"3"}
+    assert seen.voter_set is not None
+    assert dict(seen.voter_set.members) == {one: uuid_text(one) for one in (1, 2, 3)}
+    assert (seen.bounds.lower, seen.bounds.missing_voters) == (13, (3,))
+    assert seen.newest_log is not None
+    assert seen.newest_log.label in {"1", "2"}
+    assert seen.is_voter(seen.by_label["3"].evidence)
+    told = {one.replica: (one.safety, one.reason) for one in restarts(seen)}
+    assert told["3"] == (Safety.UNSAFE, "its log is of another quorum, and Kafka does not notice")
+    assert told["1"][0] == Safety.SAFE
+    answers = {(one["follower"], one["leader"]): one["answer"] for one in fetch_rows(seen)}
+    assert answers["1", "3"] != "INCONSISTENT_CLUSTER_ID"
+
+
+@pytest.mark.parametrize("begins, found", [(0, {"9"}), (6, set())])
+def test_without_directories_two_quorums_differ_from_their_first_offset_on(
+    tmp_path: Path, begins: int, found: set[str]
+) -> None:
+    """A log whose beginning is gone may have shared it: voters may have gone on from older copies."""
+    quorum(tmp_path)
+    theirs = [replace(one, ms=one.ms + 7) for one in healthy_log() if one.base >= begins]
+    Node(tmp_path, 9).write(theirs)
+    assert quorum_of(tmp_path).strays == found
+
+
+def test_a_first_leader_whose_records_were_replaced_is_of_the_same_quorum(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    cut_off = Node(tmp_path, 9)
+    cut_off.write([Batch(0, 0, (NO_OP,), None, START_MS), Batch(1, 0, (NO_OP,), None, START_MS)])
+    cut_off.checkpoint(6, 1).unlink()
+    seen = quorum_of(tmp_path)
+    assert (seen.strays, seen.tail_starts) == (set(), {"9": 0})
+
+
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_the_last_copy_of_a_quorum_whose_voters_lost_all_is_believed(
+    tmp_path: Path, bootstrap: bool
+) -> None:
+    """New disks of the old voters, be they formatted for a new quorum or not, hold nothing that
+    speaks against it.
+    """
+    for number in (1, 2, 3):
+        node = Node(tmp_path, number)
+        node.segment(0).touch()
+        node.meta(directory=30 + number)
+        if bootstrap:
+            node.checkpoint(0, 0).write_bytes(snapshot([], 0, LATER, voters=(31, 32, 33)))
+    witness = Node(tmp_path, 9)
+    witness.meta()
+    witness.checkpoint(40, 4).write_bytes(snapshot([healthy_log()[1]], 4, LATER, voters=(1, 2, 3)))
+    seen = quorum_of(tmp_path)
+    assert (seen.foreign, seen.stray_snapshots, seen.bounds.lower) == (set(), {}, 40)
+    assert seen.voter_set is not None
+    assert seen.voter_set.ids == (1, 2, 3)
+
+
+def test_a_quorum_goes_on_with_new_disks_one_after_the_other(tmp_path: Path) -> None:
+    """Whose log names one of the old disks and one of the new ones is of both."""
+    for node in quorum(tmp_path):
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    newer = Node(tmp_path, 9)
+    newer.write([Batch(40, 5, (NO_OP,), None, LATER), voters_batch(41, 5, 3, 21, 22, ms=LATER)], 40)
+    newest = Node(tmp_path, 8)
+    newest.write([voters_batch(60, 6, 21, 22, 23, ms=LATER)], 60)
+    seen = quorum_of(tmp_path)
+    assert seen.strays == set()
+    assert seen.voter_set is not None
+    assert seen.voter_set.ids == (21, 22, 23)
+
+
+def test_a_snapshot_that_replaces_a_tail_goes_by_other_voters(tmp_path: Path) -> None:
+    """The tail had added a voter, and the newer leader's quorum has not."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    nodes[0].append(voters_batch(13, 2, 1, 2, 3, 4, ms=LATER), Batch(14, 2, (NO_OP,), None, LATER))
+    for node in nodes[1:]:
+        node.append(leader_change(13, 3, 2, LATER), Batch(14, 3, (NO_OP,), None, LATER))
+    raw = snapshot([healthy_log()[1]], 3, LATER, voters=(1, 2, 3))
+    nodes[0].checkpoint(15, 3).write_bytes(raw)
+    assert quorum_of(tmp_path).stray_snapshots == {}
+
+
+@pytest.mark.parametrize("end, why", [
+    (40, "the directories of its voters are on no disk at hand and in no other copy"),
+    (13, "it names other voters than the KRaftVoters record at offset 12 of 1"),
+])  # fmt: skip
+def test_a_snapshot_of_another_quorum_says_nothing_of_this_one(
+    tmp_path: Path, end: int, why: str
+) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+        stopped(node, 13)
+    raw = snapshot([healthy_log()[1]], 2, LATER, voters=(21, 22, 23))
+    path = nodes[0].checkpoint(end, 2)
+    path.write_bytes(raw)
+    seen = quorum_of(tmp_path)
+    (told,) = seen.stray_snapshots.values()
+    assert told == why
+    assert seen.voter_set is not None
+    assert seen.voter_set.ids == (1, 2, 3)
+    assert (seen.bounds.lower, seen.controller_ids) == (13, {1, 2, 3})
+    assert [one.end_offset for one in seen.bases_of("1")] == [6]
+    assert seen.strays == set()

@@ -68,7 +68,7 @@ def test_who_is_at_hand_missing_and_open() -> None:
     assert {voter: len(found) for voter, found in voting.at_hand.items()} == {2: 2, 1: 1}
     assert voting.missing == (3, 4)
     # Voter 2 is open as one of its two copies is: nobody knows which of them is the real one.
-    assert sorted(voting.open) == [1, 2]
+    assert voting.open == (1, 2)
 
 
 def test_what_a_majority_holds_is_the_second_longest_of_three() -> None:
@@ -201,21 +201,52 @@ def test_an_epoch_that_holds_the_prefix_is_accounted_for(
     ],
 )
 def test_the_largest_possible_end(ends: tuple[int, ...], voters: int, possible: int | None) -> None:
+    """Each log ends in an epoch of its own, from where no other goes on."""
     copies = Copies(voters)
     for voter, end in enumerate(ends, 1):
-        copies.add(voter, [1] * end)
+        copies.add(voter, [1] * (end - 1) + [1 + voter])
     assert copies.voting.largest_possible() == possible
     assert Copies(0).voting.largest_possible() is None
 
 
 def test_a_snapshot_reaches_beyond_its_log_and_an_open_end_bounds_nothing() -> None:
-    copies = Copies().add(1, [1] * 5, snapshot_end=9).add(2, [1] * 4, snapshot_end=2).add(3, [1])
+    copies = Copies().add(1, [1] * 5, snapshot_end=9).add(2, [2] * 4, snapshot_end=2).add(3, [3])
     assert copies.voting.largest_possible() == 4
-    copies = Copies().add(1, [1] * 5, proven=False).add(2, [1] * 4).add(3, [1])
+    copies = Copies().add(1, [1] * 5, proven=False).add(2, [2] * 4).add(3, [3])
     assert copies.voting.largest_possible() == 4
     # Of two copies of a voter the longer bounds it.
-    copies = Copies().add(1, [1] * 5).add(1, [1] * 8, label="1-new").add(2, [1] * 6)
-    assert copies.add(3, []).voting.largest_possible() == 6
+    copies = Copies().add(1, [1] * 5).add(1, [1] * 8, label="1-new").add(2, [2] * 6)
+    assert copies.add(3, [3]).voting.largest_possible() == 6
+
+
+@pytest.mark.parametrize(
+    ("others", "continued"),
+    [
+        ([1, 1, 1], (1, 2)),  # both were copied at a stop, and may run again
+        ([1, 1, 2], (1, 2)),
+        ([1, 1], ()),
+        ([1], (3,)),
+        ([1, 2, 2], ()),  # another history: a tail that is cut
+    ],
+)
+def test_where_another_copy_goes_on_nothing_tells_how_far_a_log_went(
+    others: list[int], continued: tuple[int, ...]
+) -> None:
+    copies = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, others)
+    assert (copies.voting.continued, copies.voting.open) == (continued, continued)
+    # An older copy of a voter says nothing of its newer one, and an observer goes on as well.
+    assert copies.add(1, [1], label="1-old").voting.continued == continued
+    assert copies.add(None, [1, 1, 1], label="o").voting.continued[:2] == (1, 2)
+    found = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, [1, 1, 1]).bounds()
+    assert (found.lower, found.upper) == (2, None)
+    assert found.upper_reason == (
+        "voters 1 and 2 may have gone on since, as another copy goes on from there"
+    )
+
+
+def test_a_snapshot_goes_on_from_logs_that_it_shares_nothing_with() -> None:
+    copies = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, [], snapshot_end=7)
+    assert copies.voting.continued == (1, 2)
 
 
 def test_nothing_at_hand_says_nothing() -> None:
@@ -240,19 +271,24 @@ def test_the_lower_end_is_the_furthest_of_what_is_proven() -> None:
 
 
 def test_both_ends_meet_where_all_ends_are_proven() -> None:
-    copies = Copies().add(1, [1, 1, 1]).add(2, [1, 1]).add(3, [1])
+    copies = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, [1])
     found = copies.bounds()
     assert (found.lower, found.upper) == (2, 2)
     assert found.upper_reason == "no majority of the voters can ever have held more"
-    assert (found.majority, found.missing_voters, found.open_voters) == (2, (), ())
+    # Voter 3 may have gone on, but without the others it commits nothing.
+    assert (found.majority, found.missing_voters, found.open_voters) == (2, (), (3,))
 
 
-def test_the_upper_end_is_never_below_the_lower() -> None:
-    """A snapshot that ends behind all logs was taken of what was committed, whatever they hold."""
+def test_ends_before_what_is_committed_bound_nothing() -> None:
+    """A snapshot that ends behind all logs was taken of what was committed, whatever they hold: the
+    nodes have gone on.
+    """
     copies = Copies().add(1, [1]).add(2, [1]).add(3, [1])
     found = copies.bounds(ahead=9)
-    assert (found.lower, found.upper) == (9, 9)
-    assert found.upper_reason == "it cannot be below the lower bound"
+    assert (found.lower, found.upper) == (9, None)
+    assert found.upper_reason == "what is committed goes on behind the ends of the copies at hand"
+    found = copies.add(4, [1], proven=False).bounds(watermark=9, furthest=1)
+    assert (found.lower, found.upper) == (9, None)
     assert copies.bounds(even=1).upper_reason == "no majority of the voters can ever have held more"
 
 
@@ -265,11 +301,11 @@ def test_a_describe_raises_the_lower_end_and_bounds_the_upper_one() -> None:
         "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
     )
     # One that is older than a snapshot tells nothing new.
-    found = copies.bounds(watermark=2, furthest=1, old=3)
-    assert (found.lower, found.upper) == (3, 3)
+    found = copies.bounds(watermark=2, furthest=3, old=3)
+    assert (found.lower, found.upper) == (3, None)
     assert found.lower_reason == "the complete snapshot old ends there"
     # What the copies prove is not replaced.
-    closed = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, [1, 1, 1])
+    closed = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, [1, 3, 3])
     assert closed.bounds(watermark=2, furthest=3).upper == 2
 
 
@@ -304,7 +340,7 @@ def test_whose_copies_would_tell_more(voters: tuple[int, ...], proven: bool, rea
 def test_the_voters_before_a_change(
     before: tuple[int, ...], changed_at: int, upper: int | None
 ) -> None:
-    copies = Copies(2).add(1, [1, 1]).add(2, [1, 1, 1, 1])
+    copies = Copies(2).add(1, [1, 2]).add(2, [1, 1, 1, 1])
     earlier = [(changed_at, replace(copies.voting, voters=before))]
     assert interval(copies.voting, {}, earlier=earlier).upper == upper
 

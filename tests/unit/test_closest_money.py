@@ -32,7 +32,6 @@ from kraftlog.simulate.staleness import known_watermarks, staleness_rows, waterm
 from kraftlog.simulate.traffic import (
     GB,
     Traffic,
-    by_topic,
     cost_per_month,
     evenly,
     from_file,
@@ -90,14 +89,15 @@ def test_even_traffic_in_bytes_and_money() -> None:
 
 def test_every_topic_alike() -> None:
     """1,200 GB: 600 of t and of u, 200 for each rack; of t 100 a partition."""
-    traffic = by_topic(PLACES, RACKS, 1200 * GB)
+    traffic = evenly(PLACES, RACKS, 1200 * GB, by_topic=True)
     assert traffic.of("t", 1) == (100 * GB,) * 3
     assert traffic.of("u", 0) == (200 * GB,) * 3
     assert crossing(traffic) == (800, 600)
 
 
 def test_weights_without_bytes_tell_shares_alone() -> None:
-    for traffic in (evenly(PLACES, RACKS, None), by_topic(PLACES, RACKS, None)):
+    for by_topic in (False, True):
+        traffic = evenly(PLACES, RACKS, None, by_topic=by_topic)
         (*_, every) = rack_rows(select_all(CLUSTER, RACK_AWARE, traffic), traffic, 0.02)
         assert "bytes_per_day" not in every
         assert every["cross_zone_share_before"] == pytest.approx(2 / 3, abs=1e-4)

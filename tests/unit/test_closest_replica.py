@@ -22,19 +22,17 @@ from kraftlog.pipeline.histories import write_history
 from kraftlog.pipeline.plans import replica_selection
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.epochs import EpochEnd
-from kraftlog.simulate.epochs import Decision
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import (
-    RETRY,
     Case,
     Consumer,
-    NoOffsetForPolicy,
+    Decision,
     Offsets,
     Policy,
     classify,
     fetch_error,
     next_step,
-    reset_offset,
+    reset,
 )
 from kraftlog.simulate.replica_selection import (
     Broker,
@@ -115,15 +113,14 @@ def test_errors(replica: Offsets, offset: int, kip: str | None, shipped: str | N
 
 def test_reset_policies() -> None:
     """KIP-392: earliest is that replica's log start, latest the leader's end, none is told."""
-    assert reset_offset(Policy.EARLIEST, 10, 500) == 10
-    assert reset_offset(Policy.LATEST, 10, 500) == 500
-    with pytest.raises(NoOffsetForPolicy):
-        reset_offset(Policy.NONE, 10, 500)
+    assert reset(Policy.EARLIEST, 10, 500) == (Decision.RESET_POLICY, 10)
+    assert reset(Policy.LATEST, 10, 500) == (Decision.RESET_POLICY, 500)
+    assert reset(Policy.NONE, 10, 500) == (Decision.TELL, None)
 
 
 def step(
     offset: int, policy: str, epoch: int | None = 3, end: tuple[int, int] | None = None
-) -> tuple[str, int]:
+) -> tuple[Decision, int | None]:
     consumer = Consumer(offset, epoch, Policy(policy))
     return next_step(consumer, BEHIND, 500, EpochEnd(*end) if end else None)
 
@@ -131,12 +128,11 @@ def step(
 def test_what_a_consumer_does() -> None:
     """KIP-392: too small goes by the policy at once, too large is first checked with the leader."""
     assert step(50, "none") == (Decision.CONTINUE, 50)
-    assert step(110, "none") == (RETRY, 110)
+    assert step(110, "none") == (Decision.RETRY, 110)
     # Case 3, with an epoch that would tell of a truncation: it is not asked for.
     assert step(9, "earliest", end=(2, 5)) == (Decision.RESET_POLICY, 10)
     assert step(9, "latest") == (Decision.RESET_POLICY, 500)
-    with pytest.raises(NoOffsetForPolicy):
-        step(9, "none")
+    assert step(9, "none") == (Decision.TELL, None)
     # Case 4: still valid, truncated (the same epoch ends before it; an older epoch), not known.
     assert step(200, "none", end=(3, 250)) == (Decision.CONTINUE, 200)
     assert step(200, "earliest", end=(3, 150)) == (Decision.RESET_TO_DIVERGENCE, 150)
@@ -144,8 +140,7 @@ def test_what_a_consumer_does() -> None:
     assert step(200, "none", end=(3, 150)) == (Decision.RAISE_TRUNCATION, 150)
     assert step(200, "earliest") == (Decision.RESET_POLICY, 10)
     assert step(200, "latest", epoch=None, end=(3, 250)) == (Decision.RESET_POLICY, 500)
-    with pytest.raises(NoOffsetForPolicy):
-        step(200, "none", epoch=None)
+    assert step(200, "none", epoch=None) == (Decision.TELL, None)
 
 
 # --- Selectors ----------------------------------------------------------------------------------

@@ -119,9 +119,12 @@ def test_why_a_snapshot_does_not_load(tmp_path: Path) -> None:
     path = node.checkpoint(6, 1)
     raw = path.read_bytes()
     assert loadable(tmp_path) is None
-    # A torn end is not noticed; what is no batch is.
-    path.write_bytes(raw[:-5])
-    assert loadable(tmp_path) is None
+    # A torn end is not noticed, nor is what is too short to name a size; what is no batch is.
+    for unnoticed in (raw[:-5], raw + bytes(11)):
+        path.write_bytes(unnoticed)
+        assert loadable(tmp_path) is None
+    path.write_bytes(raw + bytes(12))
+    assert loadable(tmp_path) == "12 zero bytes"
     header = 12 + int.from_bytes(raw[8:12], "big")
     path.write_bytes(raw[:header] + b"\x07" * 40 + raw[header:])
     assert loadable(tmp_path) == "40 bytes without a record batch, before a valid one"

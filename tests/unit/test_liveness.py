@@ -21,8 +21,8 @@ from kraftlog.simulate.liveness import (
     Transfer,
     least_bandwidth,
     recommended_chunk_bytes,
+    snapshot_transfer_rows,
 )
-from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
 from tests.unit.audit_logs import START_MS, healthy_log, leader_change, quorum, snapshot
 
 KBIT_500, KBYTE_500 = Link(500_000 // 8, 0), Link(500_000, 0)

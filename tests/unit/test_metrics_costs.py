@@ -8,20 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.metrics.cost_rows import EXAMPLE, MEASURED, Measured, cost_rows
-from kraftlog.metrics.joiner import CHUNKS, LINKS
-from kraftlog.metrics.load_time import load_ms
-from kraftlog.metrics.read_costs import compaction_reads
-from kraftlog.metrics.sizes import (
+from kraftlog.metrics.costs import (
+    EXAMPLE,
     FENCE_BROKER_FIELDS,
     ISR_CHANGE_FIELDS,
+    MEASURED,
+    Measured,
+    Placement,
     appended_snapshot_bytes,
+    compaction_reads,
+    cost_rows,
     fan_out_bytes,
     message_size_bytes,
     replicas_per_broker,
 )
+from kraftlog.metrics.joiner import CHUNKS, LINKS
+from kraftlog.metrics.snapshots import load_ms
 from kraftlog.quorum.growth import DAY_MS, days_to_fill, per_day, write_amplification
-from kraftlog.simulate.chunks import log_chunks
+from kraftlog.simulate.fetch import log_chunks
 from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
 
 SLOW = Link(500_000, 200)
@@ -136,8 +140,8 @@ def test_load_time_is_snapshot_and_debt() -> None:
 
 
 FOUND = Measured(
-    replicas=5, voters=3, brokers=2, topics=3, partition_replicas=12, unbalanced_topics=1,
-    busiest_broker_replicas=7, partition_change_bytes=50.0, broker_change_bytes=26.0,
+    replicas=5, voters=3, placement=Placement(3, 2, 12, 7, 1),
+    partition_change_bytes=50.0, broker_change_bytes=26.0,
     state_bytes=1000, tombstone_bytes=100, log_rate=None, snapshot_bytes=900,
     elections_per_day=None, writes_per_day=None, snapshots_per_day=24.0, compacted_objects=10,
     live_objects=9,
@@ -180,8 +184,8 @@ def test_each_measured_figure_has_its_unit_and_its_requirement() -> None:
     four are sent; 40 records of 10 bytes a second until half of 1,000 bytes are dirty.
     """
     found = Measured(
-        replicas=5, voters=3, brokers=4, topics=3, partition_replicas=14, unbalanced_topics=1,
-        busiest_broker_replicas=7, partition_change_bytes=50.0, broker_change_bytes=26.0,
+        replicas=5, voters=3, placement=Placement(3, 4, 14, 7, 1),
+        partition_change_bytes=50.0, broker_change_bytes=26.0,
         state_bytes=1000, tombstone_bytes=100, log_rate=400.0, snapshot_bytes=900,
         elections_per_day=5.0, writes_per_day=1000.0, snapshots_per_day=24.0, compacted_objects=10,
         live_objects=9,
@@ -221,7 +225,9 @@ def test_each_measured_figure_has_its_unit_and_its_requirement() -> None:
         (failover, "request on becoming follower", 20.0, "ms/day", "KAFKA-1211"),
         (failover, "round trip per write", 2000.0, "ms/day", "KAFKA-1211"),
     ]
-    nobody = cost_rows(replace(found, brokers=0, partition_change_bytes=None, voters=0))
+    nobody = cost_rows(
+        replace(found, placement=Placement(3, 0, 14, 7, 1), partition_change_bytes=None, voters=0)
+    )
     values = {one["measure"]: one["value"] for one in nobody if one["scenario"] == MEASURED}
     assert values["replicas on a broker, mean"] is None
     assert values["changes of one fencing, sent by the leader"] is None

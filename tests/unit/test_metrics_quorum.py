@@ -20,16 +20,16 @@ from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.metrics import load_time
+from kraftlog.metrics import snapshots
 from kraftlog.metrics.amplification import BURST_GAP_MS, BrokerEvent, Bursts, amplification_rows
 from kraftlog.metrics.configuration import configuration_rows
-from kraftlog.metrics.load_time import load_times
-from kraftlog.metrics.retention import Retention, retention_rows
+from kraftlog.metrics.retention import START_LAG_MS, retention_rows
 from kraftlog.metrics.shared_log import shared_log
-from kraftlog.metrics.snapshots import snapshot_rows, snapshots_per_day
+from kraftlog.metrics.snapshots import load_times, snapshot_rows, snapshots_per_day
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import RetentionLimits
 from kraftlog.relations import moment
 from tests.unit.audit_logs import (
     LIMITS,
@@ -303,7 +303,7 @@ def test_whole_snapshots_are_timed_each_content_once(
     records = FileRecords(Redactor(None), Limits())
 
     clock = Clock()
-    monkeypatch.setattr(load_time, "time", clock)
+    monkeypatch.setattr(snapshots, "time", clock)
     assert load_times(views, records) == dict.fromkeys(paths, 500)
     assert clock.now == 4 * 0.5, "two contents"
 
@@ -484,8 +484,10 @@ def test_a_rack_counts_where_all_brokers_have_one(
 # --- retention ---------------------------------------------------------------------------------
 
 
-def advice(root: Path, limits: Retention, replica: str = "1") -> dict[int, Row]:
-    found = retention_rows(read(root), limits)
+def advice(
+    root: Path, limits: RetentionLimits, replica: str = "1", lag_ms: int = START_LAG_MS
+) -> dict[int, Row]:
+    found = retention_rows(read(root), limits, lag_ms)
     return {row["end_offset"]: row for row in found if row["replica"] == replica}
 
 
@@ -493,16 +495,16 @@ def test_the_cleaner_drops_only_what_is_over_a_limit(tmp_path: Path) -> None:
     total = two_snapshots(quorum(tmp_path)[0])
     by_size = "metadata.max.retention.bytes"
 
-    def reasons(limits: Retention) -> list[str | None]:
+    def reasons(limits: RetentionLimits) -> list[str | None]:
         return [row["shipped_reason"] for row in advice(tmp_path, limits).values()]
 
-    assert reasons(Retention(max_bytes=total)) == [None, None]
-    assert reasons(Retention(max_bytes=total - 1)) == [by_size, None]
-    assert reasons(Retention(max_ms=6000)) == [None, None]
-    assert reasons(Retention(max_ms=5999)) == ["metadata.max.retention.ms", None]
-    assert reasons(Retention(max_ms=0)) == ["metadata.max.retention.ms", None]
+    assert reasons(RetentionLimits(max_bytes=total)) == [None, None]
+    assert reasons(RetentionLimits(max_bytes=total - 1)) == [by_size, None]
+    assert reasons(RetentionLimits(max_ms=6000)) == [None, None]
+    assert reasons(RetentionLimits(max_ms=5999)) == ["metadata.max.retention.ms", None]
+    assert reasons(RetentionLimits(max_ms=0)) == ["metadata.max.retention.ms", None]
     # Size is asked first, and the newest stays, however large it is.
-    assert reasons(Retention(max_bytes=0, max_ms=0)) == [by_size, None]
+    assert reasons(RetentionLimits(max_bytes=0, max_ms=0)) == [by_size, None]
 
 
 def test_the_cleaner_stops_where_enough_has_gone(tmp_path: Path) -> None:
@@ -512,10 +514,10 @@ def test_the_cleaner_stops_where_enough_has_gone(tmp_path: Path) -> None:
     node.checkpoint(12, 2).write_bytes(newest)
     # With the oldest goes the first segment, which ends below the next one.
     rest = total + len(newest) - SIZE - node.segment(0).stat().st_size
-    held = advice(tmp_path, Retention(max_bytes=rest))
+    held = advice(tmp_path, RetentionLimits(max_bytes=rest))
     assert [row["shipped_drops"] for row in held.values()] == [True, False, False]
     assert [row["shipped_may_advance"] for row in held.values()] == [False, True, False]
-    held = advice(tmp_path, Retention(max_bytes=rest - 1))
+    held = advice(tmp_path, RetentionLimits(max_bytes=rest - 1))
     assert [row["shipped_drops"] for row in held.values()] == [True, True, False]
     assert [row["rank"] for row in held.values()] == [3, 2, 1]
     assert [row["is_served"] for row in held.values()] == [False, False, True]
@@ -533,7 +535,7 @@ def test_an_older_snapshot_is_of_use_while_the_log_bridges_it(tmp_path: Path) ->
     rest = [one.raw() for one in healthy_log() if one.base >= 6 and one.base != 9]
     nodes[1].segment(6).write_bytes(b"".join(rest))
     useful = {
-        label: [row["is_useful"] for row in advice(tmp_path, Retention(), label).values()]
+        label: [row["is_useful"] for row in advice(tmp_path, RetentionLimits(), label).values()]
         for label in "123"
     }
     assert useful == {"1": [True, True], "2": [False, True], "3": [True]}
@@ -541,25 +543,25 @@ def test_an_older_snapshot_is_of_use_while_the_log_bridges_it(tmp_path: Path) ->
 
 def test_the_kip_asks_whether_all_hold_it_or_the_log_start_is_old(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    assert advice(tmp_path, Retention())[6]["kip_may_advance"]
+    assert advice(tmp_path, RetentionLimits())[6]["kip_may_advance"]
     whole = nodes[2].segment(0).read_bytes()
     nodes[2].segment(6).unlink()
-    assert advice(tmp_path, Retention())[6]["kip_may_advance"]
+    assert advice(tmp_path, RetentionLimits())[6]["kip_may_advance"]
     nodes[2].segment(0).write_bytes(whole[: -len(healthy_log()[3].raw())])
-    assert not advice(tmp_path, Retention())[6]["kip_may_advance"]
+    assert not advice(tmp_path, RetentionLimits())[6]["kip_may_advance"]
     # The log begins at 0 ms, the newest record is of 9,000.
-    assert advice(tmp_path, Retention(start_offset_lag_ms=9000))[6]["kip_may_advance"]
-    assert not advice(tmp_path, Retention(start_offset_lag_ms=9001))[6]["kip_may_advance"]
+    assert advice(tmp_path, RetentionLimits(), lag_ms=9000)[6]["kip_may_advance"]
+    assert not advice(tmp_path, RetentionLimits(), lag_ms=9001)[6]["kip_may_advance"]
 
 
 def test_a_log_that_begins_at_the_snapshots_end_has_nothing_to_give(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[0].segment(0).unlink()
-    row = advice(tmp_path, Retention(start_offset_lag_ms=0))[6]
+    row = advice(tmp_path, RetentionLimits(), lag_ms=0)[6]
     assert (row["kip_may_advance"], row["log_start_is_snapshot_end"]) == (False, True)
     assert (row["log_start_offset"], row["prunable_segment_bytes"]) == (6, 0)
     nodes[0].checkpoint(6, 1).rename(nodes[0].checkpoint(9, 2))
-    row = advice(tmp_path, Retention())[9]
+    row = advice(tmp_path, RetentionLimits())[9]
     assert (row["log_start_offset"], row["log_start_is_snapshot_end"]) == (6, False)
 
 

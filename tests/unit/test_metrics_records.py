@@ -19,13 +19,14 @@ from kraftlog.log.segment import Limits
 from kraftlog.metrics.amplification import events_of
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.configuration import configuration_rows
+from kraftlog.metrics.costs import placement
 from kraftlog.metrics.disk import disk_rows
-from kraftlog.metrics.origin import origin_of
-from kraftlog.metrics.placement import placement
 from kraftlog.metrics.record_totals import READS, frame_sizes, varint_sizes
-from kraftlog.metrics.retention import Retention, retention_rows
+from kraftlog.metrics.retention import retention_rows
+from kraftlog.metrics.snapshots import origin_of
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import RetentionLimits
 from kraftlog.quorum.settings import SETTINGS
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import frame, varint
@@ -282,7 +283,7 @@ def test_equal_bytes_were_fetched_by_the_younger_file(lagging: Copy) -> None:
 def test_kafkas_cleaner_drops_the_oldest_while_it_is_over_its_limits(lagging: Copy) -> None:
     quorum = lagging.quorum()
 
-    def advice(limits: Retention) -> list[tuple[int, bool, bool, str | None]]:
+    def advice(limits: RetentionLimits) -> list[tuple[int, bool, bool, str | None]]:
         return [
             (
                 row["end_offset"],
@@ -294,19 +295,19 @@ def test_kafkas_cleaner_drops_the_oldest_while_it_is_over_its_limits(lagging: Co
             if row["replica"] == "11"
         ]
 
-    assert advice(Retention(max_bytes=1)) == [
+    assert advice(RetentionLimits(max_bytes=1)) == [
         (834, True, False, "metadata.max.retention.bytes"),
         (1261, False, True, None),
     ]
-    assert advice(Retention(max_ms=1))[0][3] == "metadata.max.retention.ms"
-    assert not any(dropped for _, dropped, _, _ in advice(Retention()))
+    assert advice(RetentionLimits(max_ms=1))[0][3] == "metadata.max.retention.ms"
+    assert not any(dropped for _, dropped, _, _ in advice(RetentionLimits()))
 
 
 def test_the_kip_moves_the_log_start_when_all_hold_it_or_when_it_is_old(lagging: Copy) -> None:
     quorum = lagging.quorum()
     # Node 1 lags behind every snapshot, so that only age counts.
     assert not any(row["kip_may_advance"] for row in retention_rows(quorum))
-    old = retention_rows(quorum, Retention(start_offset_lag_ms=1))
+    old = retention_rows(quorum, start_lag_ms=1)
     assert all(row["kip_may_advance"] and "older" in row["kip_reason"] for row in old)
     shutil.rmtree(lagging.root / "1")
     shutil.rmtree(lagging.root / "12")

@@ -17,28 +17,25 @@ from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.log.directory import find_replicas
-from kraftlog.metrics.compaction import KEYS, OffsetMap
-from kraftlog.metrics.compaction_rows import compaction_rows, state_bytes
+from kraftlog.metrics.compaction import KEYS, OffsetMap, state_bytes
 from kraftlog.metrics.joiner import CHUNKS, LINKS, catch_up_rows, source_of
 from kraftlog.metrics.objects import Changes
-from kraftlog.metrics.policy import PolicyLimits, Simulator
-from kraftlog.metrics.policy_rows import policy_rows
-from kraftlog.metrics.record_rows import (
-    growth_rows,
-    mean_size_bytes,
-    record_size_rows,
-    sizes_of_snapshot,
-)
+from kraftlog.metrics.policy import PolicyLimits, Simulator, policy_rows
 from kraftlog.metrics.record_totals import (
     LOG,
     SNAPSHOT,
     TOTALS,
     frame_sizes,
+    growth_rows,
     in_batches,
+    mean_size_bytes,
     merged,
+    record_size_rows,
+    sizes_of_snapshot,
     totals_of,
 )
 from kraftlog.metrics.shared_log import shared_log
+from kraftlog.metrics.tombstones import compaction_rows
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment

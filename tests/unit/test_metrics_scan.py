@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from kraftlog.metrics.amplification import BrokerEvent, Bursts
 from kraftlog.metrics.compaction import OffsetMap
-from kraftlog.metrics.last_records import KeyNumbers, last_of_each
-from kraftlog.metrics.numbering import numbered
+from kraftlog.metrics.numbering import KeyNumbers, last_of_each, numbered
 from kraftlog.metrics.record_totals import (
     LOG,
     SNAPSHOT,

@@ -40,8 +40,7 @@ from kraftlog.quorum.settings import (
 )
 from kraftlog.quorum.thresholds import THRESHOLDS, Thresholds
 from kraftlog.reference.mechanisms import Destination
-from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.transfer_rows import snapshot_transfer_rows
+from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.source.collected import collected
 from tests.unit.audit_logs import (
     LIMITS,

@@ -10,12 +10,12 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.loss_words import NOTHING
 from kraftlog.cli import main
-from kraftlog.commands.plan_failover import at_risk_words
+from kraftlog.commands.plan_join import at_risk, at_risk_words
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.failover import TruncationRule
+from kraftlog.simulate.failover_rows import TruncationRule
 from tests.unit.audit_logs import (
     CLUSTER,
     LIMITS,
@@ -296,6 +296,19 @@ def test_failover_says_what_each_rule_loses_of_the_last_batch(
     assert "replicas 1 and 3 can take over" in told
 
 
+def test_a_voter_whose_removal_may_not_be_committed_takes_over_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Leader 2 has written that 3 is no voter any more, and nobody else has heard of it."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3))
+    nodes[1].append(voters_batch(13, 2, 1, 2))
+    rows, told = asked(capsys, "failover", "--leader", "2", "--input", str(tmp_path))
+    assert {(row["leader"], row["can_lead"]) for row in rows} == {("1", True), ("3", True)}
+    assert "replicas 1 and 3 can take over" in told
+
+
 def test_who_needs_votes_of_voters_without_a_copy_may_take_over(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -316,14 +329,18 @@ def test_what_is_at_risk_is_named(tmp_path: Path) -> None:
     found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
     records = FileRecords(Redactor(None), LIMITS)
 
-    def words(lost: int) -> str:
-        common = {"can_lead": True, "acknowledged_end_offset": 12}
-        rows = [{"rule": "leader_epoch", "lost_if_leader_dies_too": lost, **common}]
-        return at_risk_words(found, rows, records)
+    words = [at_risk_words(found, 12, lost, records) for lost in range(3)]
+    assert words == ["", f". {NOTHING}", ". Lost: topic c."]
 
-    assert words(0) == ""
-    assert words(1) == f". {NOTHING}"
-    assert words(2) == ". Lost: topic c."
+
+def test_what_the_next_leader_lacks_is_at_risk() -> None:
+    def risk(lost: int, lacks_from: int | None = None, can_lead: bool = True) -> int:
+        row = {"lost_if_leader_dies_too": lost, "leader_lacks_from_offset": lacks_from}
+        return at_risk([row | {"can_lead": can_lead, "acknowledged_end_offset": 12}])
+
+    assert [risk(0), risk(2)] == [0, 2]
+    assert [risk(0, 10), risk(1, 10)] == [2, 2], "that is lost at once"
+    assert risk(2, 10, can_lead=False) == 0
 
 
 def test_failover_costs_what_elections_and_writes_cost_a_day(

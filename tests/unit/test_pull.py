@@ -28,7 +28,6 @@ from kraftlog.pull import leader, puller
 from kraftlog.pull.address import Address, PullError, Unreachable, read_addresses
 from kraftlog.pull.folder import pulled_folder
 from kraftlog.pull.pace import Pace
-from kraftlog.pull.snapshot_messages import decode_piece
 from kraftlog.state.encode import encode_message
 from tests.fake_controller import (
     CLUSTER_ID,
@@ -42,6 +41,7 @@ from tests.fake_controller import (
 )
 from tests.golden.cases import PARTITION
 from tests.golden.cases import Replica as Golden
+from tests.leader_messages import decode_piece
 from tests.pulled import assert_same_bytes, batches, described, ends, log_bytes, pull, pull_once
 
 SOURCE = Golden("combined", "1").folder

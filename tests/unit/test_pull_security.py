@@ -20,8 +20,7 @@ import pytest
 from kraftlog.errors import UsageError
 from kraftlog.pull.address import Address, PullError, Unreachable
 from kraftlog.pull.connection import Connection
-from kraftlog.pull.security import Security, jaas_options, read_security, security_of
-from kraftlog.pull.tokens import token_source
+from kraftlog.pull.security import Security, jaas_options, read_security, security_of, token_source
 from tests.certificates import identity
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -14,11 +14,10 @@ from kraftlog.pipeline.page import report_path, write_audit_page, write_lake_pag
 from kraftlog.report.actions import ACTIONS, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.churn_charts import elections
-from kraftlog.report.marks import epoch_marks, finding_marks, start_marks
+from kraftlog.report.marks import epoch_marks, finding_marks, start_marks, whole, zooms
 from kraftlog.report.page import render_page
 from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import status_of
-from kraftlog.report.windows import whole, zooms
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.unit.report_pages import (

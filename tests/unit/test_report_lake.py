@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.report.from_lake import broker_loads, page_of_lake
+from kraftlog.report.from_lake import SLICES, broker_loads, page_of_lake, type_counts
 from kraftlog.report.page import render_page
-from kraftlog.report.type_counts import SLICES, type_counts
 from kraftlog.report.view import BrokerLoad
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file

@@ -44,6 +44,7 @@ from tests.unit.audit_logs import (
     remove_topic,
     replace_batch,
     snapshot,
+    stopped,
     topic,
     uuid_text,
     voters_batch,
@@ -112,6 +113,18 @@ def test_a_tail_is_lost_where_it_is_proven_uncommitted(tmp_path: Path) -> None:
     assert (found["3"].safety, found["3"].lost_from) == (Safety.LOSES, 12)
     # Until it has cut its log, the others are no majority while one more is down.
     assert [one for one in found if found[one].order is not None] == ["3", "2", "1"]
+
+
+def test_a_tail_has_no_say_however_often_it_was_copied(tmp_path: Path) -> None:
+    """Four of seven copies hold it, and three what is committed."""
+    root = tmp_path / "replicas"
+    shutil.copytree(DATA / "isolated" / "replicas", root)
+    for label in ("13", "14"):
+        shutil.copytree(root / "12", root / label)
+    committed = {"1": Safety.SAFE, "3": Safety.SAFE, "11": Safety.SAFE}
+    assert {label: one.safety for label, one in answers(root).items()} == {
+        **committed, **dict.fromkeys(("2", "12", "13", "14"), Safety.LOSES),
+    }  # fmt: skip
 
 
 def test_too_few_copies_leave_it_unknown(tmp_path: Path) -> None:
@@ -510,6 +523,50 @@ def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path
     assert Safety.SAFE not in {one.safety for one in found.values()}
 
 
+@pytest.mark.parametrize(
+    ("granted", "is_live", "safety"),
+    [((1, 3), False, Safety.UNKNOWN), ((1, 3), True, Safety.SAFE), ((1, 2), False, Safety.SAFE)],
+)
+def test_a_voter_whose_copy_knows_nothing_of_its_vote(
+    granted: tuple[int, ...], is_live: bool, safety: Safety, tmp_path: Path
+) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        node.append(leader_change(12, 3, 1, LATER, granted))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    stopped(nodes[2], 12)
+    if is_live:
+        copied_at(nodes[2], LATER - 500)
+    why = "it had a part in the election of epoch 3, of which its copy knows nothing: that is lost, or the voters were copied too early: copy them again"
+    said = told(tmp_path, "3")
+    assert (said[0], said[1] == why) == (safety, safety == Safety.UNKNOWN)
+    words = [one.row.message for one in found(audit(tmp_path), "quorum_state_present")]
+    assert len(words) == (safety == Safety.UNKNOWN)
+    assert all("the node had a part in the election of epoch 3" in one for one in words)
+
+
+@pytest.mark.parametrize(("age_ms", "safety"), [(500, Safety.SAFE), (120_000, Safety.UNSAFE)])
+def test_voters_that_were_set_back_are_not_excused_by_what_came_a_moment_later(
+    age_ms: int, safety: Safety, tmp_path: Path
+) -> None:
+    """What follows their last record was written half a second later, and the rest up to now."""
+    nodes = quorum(tmp_path)
+    nodes[2].append(
+        Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER + age_ms)
+    )
+    state = snapshot(healthy_state(), 2, LATER + age_ms)
+    nodes[2].checkpoint(14, 2).write_bytes(state)
+    for node in nodes[:2]:
+        copied_at(node, LATER - 500)
+    found = answers(tmp_path)
+    assert {found["1"].safety, found["2"].safety} == {safety}
+    # The same of the files beside a log that alone was set back.
+    nodes[0].epochs([(1, 0), (2, 8), (3, 13)])
+    beside = Safety.UNKNOWN if safety == Safety.SAFE else Safety.UNSAFE
+    assert answers(tmp_path)["1"].safety == beside
+
+
 # --- Copies of a quorum that runs ----------------------------------------------------------------
 
 
@@ -567,7 +624,8 @@ def test_what_a_node_has_asked_for_since_it_was_copied_is_not_lost(
 ) -> None:
     """Its files were written to a moment after what they lack, by the clocks; it had it later."""
     copied_at(copied_live(tmp_path)[2], NOW - 1)
-    described(tmp_path, (3, directory, end, fetched_ms, fetched_ms))
+    old = (3, uuid_text(4), 9, NOW - 60_000, NOW - 60_000)
+    described(tmp_path, (3, directory, end, fetched_ms, fetched_ms), old)
     assert beside_the_leader(tmp_path)["3"].safety == safety
 
 
@@ -593,6 +651,33 @@ def test_a_voter_that_does_not_keep_up_starts_first(caught_up_ms: int, tmp_path:
     first = "; it did not keep up with the leader when that was described, so start it first"
     assert ends == {"1": first, "2": still, "3": still}
     assert {label: one.order for label, one in found.items()} == {"1": 1, "3": 2, "2": 3}
+
+
+@pytest.mark.parametrize("is_timed", [False, True])
+def test_what_a_describe_alone_tells_is_lost_only_where_it_tells_when(
+    is_timed: bool, tmp_path: Path
+) -> None:
+    """All voters end before its high watermark: they were copied before it, or lost their ends."""
+    nodes = quorum(tmp_path)
+    status = "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 15\nCurrentVoters: [1,2,3]\n"
+    (nodes[1].home / "quorum-describe").write_text(status)
+    if is_timed:
+        described(tmp_path, *((one, ZERO_UUID, 15, NOW, NOW) for one in (1, 2, 3)))
+        for node in nodes:
+            copied_at(node, NOW + 1)
+    found = beside_the_leader(tmp_path)
+    why = "no copy at hand holds offsets 12 to 14, which the describe tells to be committed, and not when"
+    safety = Safety.UNSAFE if is_timed else Safety.UNKNOWN
+    assert {one.safety for one in found.values()} == {safety}
+    assert {one.reason.startswith(why) for one in found.values()} == {not is_timed}
+    replicas = find_replicas([str(tmp_path)])
+    evidence = collect(replicas, LIMITS, Redactor(None), described_beside(replicas))
+    result = audit_of(Quorum(evidence))
+    severities = {
+        one.severity for one in result.findings if one.check == "voter_holds_committed_data"
+    }
+    assert severities == {"critical" if is_timed else "info"}
+    assert result.verdict.grade == ("critical" if is_timed else "incomplete")
 
 
 @pytest.mark.parametrize("told_ms", [START_MS + 11_000 - 60_000, START_MS + 11_000 - 60_001])

@@ -13,8 +13,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.contracts.measures import parse_measure
-from kraftlog.contracts.scans import ROWS, Scans
+from kraftlog.contracts.measures import ROWS, Scans, parse_measure
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import TableSpec
 

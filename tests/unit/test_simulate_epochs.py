@@ -12,12 +12,13 @@ from kraftlog.quorum.epochs import (
     truncated_to,
     truncation_offset,
 )
-from kraftlog.simulate.epochs import (
+from kraftlog.simulate.out_of_range import (
+    Consumer,
     Decision,
-    OffsetVerdict,
+    Policy,
+    Step,
     consumer_epoch_end,
     out_of_range,
-    verdict,
 )
 
 GAPPED = EpochVector(((1, 0), (4, 10), (6, 25)), 40)
@@ -121,36 +122,23 @@ def test_a_leader_that_ends_earlier_in_the_same_epoch_cuts_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "found"),
-    [
-        (EpochEnd(4, 25), OffsetVerdict.VALID),
-        (EpochEnd(4, 20), OffsetVerdict.VALID),
-        (EpochEnd(4, 19), OffsetVerdict.TRUNCATED),
-        (EpochEnd(3, 25), OffsetVerdict.TRUNCATED),
-        (EpochEnd(3, 10), OffsetVerdict.TRUNCATED),
-        (None, OffsetVerdict.UNKNOWN),
-    ],
-)
-def test_the_truth_table(end: EpochEnd | None, found: OffsetVerdict) -> None:
-    """KIP-392: a reader at offset 20 whose last record is of epoch 4."""
-    assert verdict(4, 20, end) == found
-
-
-@pytest.mark.parametrize(
     ("epoch", "end", "policy", "decision"),
     [
-        (4, EpochEnd(4, 25), True, (Decision.CONTINUE, 20)),
-        (4, EpochEnd(4, 15), True, (Decision.RESET_TO_DIVERGENCE, 15)),
-        (4, EpochEnd(4, 15), False, (Decision.RAISE_TRUNCATION, 15)),
-        (4, EpochEnd(2, 10), True, (Decision.RESET_TO_DIVERGENCE, 10)),
-        (4, None, True, (Decision.RESET_POLICY, None)),
-        (None, EpochEnd(4, 25), True, (Decision.RESET_POLICY, None)),
+        (4, EpochEnd(4, 25), "latest", (Decision.CONTINUE, 20)),
+        (4, EpochEnd(4, 20), "none", (Decision.CONTINUE, 20)),
+        (4, EpochEnd(4, 19), "latest", (Decision.RESET_TO_DIVERGENCE, 19)),
+        (4, EpochEnd(4, 15), "none", (Decision.RAISE_TRUNCATION, 15)),
+        (4, EpochEnd(3, 25), "latest", (Decision.RESET_TO_DIVERGENCE, 25)),
+        (4, EpochEnd(2, 10), "earliest", (Decision.RESET_TO_DIVERGENCE, 10)),
+        (4, None, "latest", None),
+        (None, EpochEnd(4, 25), "latest", None),
     ],
 )
-def test_what_a_reader_out_of_range_does(
-    epoch: int | None, end: EpochEnd | None, policy: bool, decision: tuple[Decision, int | None]
+def test_the_truth_table(
+    epoch: int | None, end: EpochEnd | None, policy: str, decision: Step | None
 ) -> None:
-    assert out_of_range(epoch, 20, end, has_reset_policy=policy) == decision
+    """KIP-392: a reader at offset 20, and the epoch of its last record."""
+    assert out_of_range(Consumer(20, epoch, Policy(policy)), end) == decision
 
 
 def test_a_consumer_sees_ends_below_the_high_watermark_only() -> None:

@@ -5,7 +5,7 @@ takes over a snapshot, with a crash after each step.
 import pytest
 
 from kraftlog.quorum.epochs import EpochEnd, EpochVector
-from kraftlog.simulate.boot import Disk, SnapshotFile, boot
+from kraftlog.simulate.boot import Disk, DiskStep, SnapshotFile, boot, start, takeover
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 from kraftlog.simulate.fetch import (
     Answer,
@@ -13,9 +13,8 @@ from kraftlog.simulate.fetch import (
     Peer,
     fetch_pairs,
     leader_fetch,
+    truncate,
 )
-from kraftlog.simulate.follower import DiskStep, crash_after, fetch_snapshot
-from kraftlog.simulate.truncation import truncate
 
 V19, ADOPTED, SHIPPED = Dialect.V19, Dialect.ADOPTED, Dialect.SHIPPED
 OLDER, LATEST = SnapshotId(3, 100), SnapshotId(4, 150)
@@ -182,7 +181,7 @@ CAUGHT_UP = Extent(150, EpochVector((), 150), (LATEST,))
 
 
 def steps(dialect: Dialect) -> dict[str, DiskStep]:
-    return {one.name: one for one in fetch_snapshot(LAGGARD, LATEST, dialect)}
+    return {one.name: one for one in takeover(LAGGARD, LATEST, dialect)}
 
 
 @pytest.mark.parametrize("dialect", [ADOPTED, SHIPPED])
@@ -190,7 +189,7 @@ def steps(dialect: Dialect) -> dict[str, DiskStep]:
     "name", ["fetch", "snapshot_named", "fetch_paused", "chunks_written", "validated"]
 )
 def test_a_crash_before_the_rename_changes_nothing(dialect: Dialect, name: str) -> None:
-    after = crash_after(steps(dialect)[name], dialect)
+    after = start(steps(dialect)[name].disk, dialect)
     assert (after.boots, after.extent, after.discarded_from_offset) == (True, AT_REST, None)
     assert after.snapshot == SnapshotId(1, 20)
     assert after.replay_from_offset == 20
@@ -201,7 +200,7 @@ def test_a_crash_between_rename_and_truncation_drops_the_old_log(dialect: Dialec
     """An older log beside a newer snapshot: the next start goes on from the snapshot."""
     step = steps(dialect)["renamed"]
     assert step.disk.vector.end_offset == 60
-    after = crash_after(step, dialect)
+    after = start(step.disk, dialect)
     assert (after.boots, after.extent, after.snapshot) == (True, CAUGHT_UP, LATEST)
     assert after.discarded_from_offset == 0
     assert after.reason is not None
@@ -212,7 +211,7 @@ def test_a_crash_between_rename_and_truncation_drops_the_old_log(dialect: Dialec
 def test_after_the_last_step_nothing_is_left_to_do(dialect: Dialect) -> None:
     """KIP-630 "Changes to Leader Election": log start and log end are the snapshot's end, the epoch
     its epoch."""
-    after = crash_after(steps(dialect)["resumed"], dialect)
+    after = start(steps(dialect)["resumed"].disk, dialect)
     assert after == boot(Disk(150, EpochVector((), 150), (SnapshotFile(LATEST),)))
     assert (after.extent, after.extent.log_end) == (CAUGHT_UP, LATEST)
     assert after.discarded_from_offset is None
@@ -230,19 +229,19 @@ def test_version_19_can_lose_everything_on_the_way() -> None:
     nothing that counts, and a Kafka of today would not even start with it."""
     found = steps(V19)
     for name in ("snapshot_named", "log_and_chunks_written"):
-        after = crash_after(found[name], V19)
+        after = start(found[name].disk, V19)
         assert after.boots
         assert after.extent == Extent(0, EpochVector((), 0))
     halfway = boot(found["log_and_chunks_written"].disk)
     assert not halfway.boots
     assert halfway.reason is not None
     assert "log start offset is 150" in halfway.reason
-    done = crash_after(found["resumed"], V19)
+    done = start(found["resumed"].disk, V19)
     assert (done.extent.start_offset, done.snapshot) == (150, LATEST)
 
 
 def test_version_19_holds_a_fresh_log_for_none() -> None:
     """KIP-630 version 19: its invariant wants a snapshot always."""
-    fresh = DiskStep("fetch", Disk(0, EpochVector(((1, 0),), 50)))
-    assert crash_after(fresh, V19).discarded_from_offset == 0
-    assert crash_after(fresh, SHIPPED).extent.end_offset == 50
+    fresh = Disk(0, EpochVector(((1, 0),), 50))
+    assert start(fresh, V19).discarded_from_offset == 0
+    assert start(fresh, SHIPPED).extent.end_offset == 50

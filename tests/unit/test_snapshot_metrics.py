@@ -16,30 +16,25 @@ from kraftlog.audit.collect import collect
 from kraftlog.audit.snapshot_pace_checks import taken
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.metrics.horizons import horizon_of, horizon_rows
 from kraftlog.metrics.objects import Changes
-from kraftlog.metrics.policy import PolicyLimits, Simulator
-from kraftlog.metrics.policy_rows import policy_rows
-from kraftlog.metrics.retention import own_retention, retention_rows
+from kraftlog.metrics.policy import NEVER_MS, PolicyLimits, Simulator, limits_of_node, policy_rows
+from kraftlog.metrics.retention import START_LAG_MS, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshot_advice import (
-    NEVER_MS,
-    SnapshotPolicy,
     advice_rows,
-    balanced_interval_ms,
     kept_count,
-    limits_of_node,
-    rule_of,
+    ms_to_write,
+    period_ms,
 )
-from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
-from kraftlog.metrics.snapshots import snapshot_rows
-from kraftlog.metrics.tombstones import Deletions
+from kraftlog.metrics.snapshots import snapshot_metric_rows, snapshot_rows
+from kraftlog.metrics.tombstones import Deletions, horizon_of, horizon_rows
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import RetentionLimits, limits_of
 from kraftlog.quorum.thresholds import Thresholds
-from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.transfer_rows import (
+from kraftlog.simulate.liveness import (
+    Link,
     count_to_keep,
     outlives_chance,
     snapshot_transfer_rows,
@@ -117,36 +112,36 @@ def test_a_replica_without_a_snapshot_lags_by_its_whole_log(tmp_path: Path) -> N
 
 def test_hourly_snapshots_for_a_week() -> None:
     """KIP-876: 168 of them; with 100 bytes a partition, 100,000 partitions keep 1.7 GB."""
-    forever = SnapshotPolicy(kept_bytes=-1)
+    forever = RetentionLimits(max_bytes=-1)
     assert kept_count(forever, HOUR_MS, 10 * MB) == (168, "metadata.max.retention.ms")
     assert pytest.approx(1.7e9, rel=0.02) == 168 * 10 * MB
     # With the limit that Kafka ships, 100 MiB over log and snapshots, ten are left.
-    assert kept_count(SnapshotPolicy(), HOUR_MS, 10 * MB) == (10, "metadata.max.retention.bytes")
-    assert kept_count(SnapshotPolicy(), HOUR_MS, 200 * MIB) == (1, "metadata.max.retention.bytes")
-    assert kept_count(SnapshotPolicy(kept_ms=-1, kept_bytes=-1), HOUR_MS, MB) == (0, "no limit")
+    assert kept_count(RetentionLimits(), HOUR_MS, 10 * MB) == (10, "metadata.max.retention.bytes")
+    assert kept_count(RetentionLimits(), HOUR_MS, 200 * MIB) == (1, "metadata.max.retention.bytes")
+    assert kept_count(RetentionLimits(max_ms=-1, max_bytes=-1), HOUR_MS, MB) == (0, "no limit")
     # A limit of no byte at all is one; the newest snapshot is never deleted.
-    assert kept_count(SnapshotPolicy(kept_bytes=0), HOUR_MS, MB) == (
+    assert kept_count(RetentionLimits(max_bytes=0), HOUR_MS, MB) == (
         1,
         "metadata.max.retention.bytes",
     )
 
 
 @pytest.mark.parametrize(
-    ("rule", "daily", "period"),
+    ("interval", "daily", "period"),
     [
-        (SnapshotPolicy(), 12 * MB, HOUR_MS),  # idle: 20 MiB take 1.7 days, an hour is sooner
-        (SnapshotPolicy(), 24 * 40 * MIB, HOUR_MS / 2),  # 40 MiB an hour: 20 MiB twice an hour
-        (SnapshotPolicy(interval_ms=0), 10 * MIB, 2 * DAY_MS),
-        (SnapshotPolicy(interval_ms=0), 0, None),
+        (HOUR_MS, 12 * MB, HOUR_MS),  # idle: 20 MiB take 1.7 days, an hour is sooner
+        (HOUR_MS, 24 * 40 * MIB, HOUR_MS / 2),  # 40 MiB an hour: 20 MiB twice an hour
+        (0, 10 * MIB, 2 * DAY_MS),
+        (0, 0, None),
     ],
 )
-def test_what_comes_first(rule: SnapshotPolicy, daily: float, period: float | None) -> None:
-    assert rule.period_ms(daily) == period
+def test_what_comes_first(interval: int, daily: float, period: float | None) -> None:
+    assert period_ms(interval, RetentionLimits(), daily) == period
 
 
 def test_the_balanced_interval_writes_as_much_as_the_log() -> None:
-    assert balanced_interval_ms(6 * MB, 24 * MB) == 6 * HOUR_MS
-    assert balanced_interval_ms(6 * MB, 0) is None
+    assert ms_to_write(6 * MB, 24 * MB) == 6 * HOUR_MS
+    assert ms_to_write(6 * MB, 0) is None
 
 
 def log_of(root: Path, properties: str = "") -> Any:
@@ -191,7 +186,7 @@ def test_a_node_s_own_settings(tmp_path: Path) -> None:
         "metadata.max.retention.ms=nonsense\n"
     )
     log = log_of(tmp_path, own)
-    assert rule_of(log) == (SnapshotPolicy(7_200_000, 1_000_000), True)
+    assert limits_of(log.evidence) == RetentionLimits(between_bytes=1_000_000)
     rows = {row["interval_ms"]: row for row in advice_rows(log, 6 * MB, 24 * MB, 2 * MB)}
     assert rows[7_200_000]["chosen_by"] == "own"
     # 1 MB is written in an hour, before two of them have passed.
@@ -207,8 +202,8 @@ def test_policies_and_retention_go_by_a_node_s_own_settings(tmp_path: Path) -> N
     )
     log = log_of(tmp_path, own)
     assert limits_of_node(log) == PolicyLimits(max_bytes=4096, max_interval_ms=NEVER_MS)
-    assert (own_retention(log).max_bytes, own_retention(log).max_ms) == (1, 7 * DAY_MS)
-    assert own_retention(log).start_offset_lag_ms == 7 * DAY_MS
+    assert (limits_of(log.evidence).max_bytes, limits_of(log.evidence).max_ms) == (1, 7 * DAY_MS)
+    assert START_LAG_MS == 7 * DAY_MS
     # 1 may keep one byte; 2 and 3, which set nothing, keep both of theirs.
     for number in (1, 2, 3):
         raw = snapshot([*STORED, healthy_log()[8]], 2, START_MS + 8000)
@@ -332,7 +327,7 @@ def test_what_a_horizon_would_ask_of_each_replica(tmp_path: Path, monkeypatch: A
     """A topic is removed at offset 9: the horizon is 10, 3 stands below it at 8."""
     node_behind(tmp_path)
     gone = deletions_of([(4, 9, START_MS - 1)])
-    monkeypatch.setattr("kraftlog.metrics.horizons.deletions", lambda one: gone)
+    monkeypatch.setattr("kraftlog.metrics.tombstones.deletions", lambda one: gone)
     rows = list(horizon_rows(read(tmp_path), [None]))  # type: ignore[list-item]
     told = {row["replica"]: row for row in rows if row["tombstones_go"] == "at once"}
     assert {row["leader_horizon_offset"] for row in told.values()} == {10}

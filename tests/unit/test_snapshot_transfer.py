@@ -17,10 +17,8 @@ from kraftlog.pull.assembler import (
     transfer,
     why_invalid,
 )
-from kraftlog.pull.snapshot_messages import decode_piece, encode_ask
-from kraftlog.simulate.chunks import Span, log_chunks
 from kraftlog.simulate.extent import BOOTSTRAP, SnapshotId
-from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.fetch import Dialect, Span, log_chunks
 from kraftlog.simulate.snapshot_server import (
     ERROR_CODES,
     Ask,
@@ -32,7 +30,7 @@ from kraftlog.simulate.snapshot_server import (
     recovery,
 )
 from tests.golden.cases import Replica
-from tests.leader_messages import Leader, Memory, decode_ask, encode_piece
+from tests.leader_messages import Leader, Memory, decode_ask, decode_piece, encode_ask, encode_piece
 
 LIVE = Replica("steady-live", "1").file("00000000000000001587-0000000004.checkpoint")
 ID = SnapshotId(4, 1587)
@@ -185,7 +183,7 @@ def test_messages_about_something_else_are_refused() -> None:
     raw = encode_piece(Piece(None, ID, 10, 4, b"4567"), 3, 5)
     with pytest.raises(DecodeError, match="follow the message"):
         decode_piece(raw + b"x")
-    with pytest.raises(DecodeError, match="one partition of __cluster_metadata") as told:
+    with pytest.raises(DecodeError, match="partition 0 of __cluster_metadata") as told:
         decode_piece(raw.replace(b"__cluster_metadata", b"__another_metadata"))
     assert (told.value.kind, told.value.position) == ("topic", 0)
 

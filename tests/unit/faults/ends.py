@@ -5,8 +5,10 @@ histories under one name.
 import json
 import shutil
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 
+from kraftlog.log.batch import HEADER_SIZE
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
@@ -16,10 +18,13 @@ from tests.unit.audit_logs import (
     healthy_log,
     healthy_state,
     leader_change,
+    partition,
     replace_batch,
     snapshot,
+    stopped,
     topic,
     uvarint,
+    voters_batch,
 )
 from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, fault
 
@@ -229,26 +234,65 @@ def blanked(node: Node, position: int) -> None:
     path.write_bytes(raw[:position] + bytes(len(raw) - position))
 
 
-def _after_a_clean_stop(node: Node, position: int) -> None:
-    _closed(node, 12)
-    blanked(node, position)
+def torn(node: Node, position: int) -> None:
+    """The batch at a place lacks its end."""
+    cut(node, position + HEADER_SIZE + 5)
+
+
+def _unfinished_after_a_stop(damage: Callable[[Node, int], None]) -> Damage:
+    """Node 3 stopped cleanly at offset 11; what it appended then was not finished."""
+
+    def apply(nodes: list[Node]) -> None:
+        _closed(nodes[2], 11)
+        damage(nodes[2], AT[11])
+
+    return apply
 
 
 @fault(
-    LOST, "critical", "3", 9, says="producer snapshot of offset 12, where its log once",
-    sound=lambda nodes: _after_a_clean_stop(nodes[2], AT[11]),
+    LOST, "critical", "3", 11, says="producer snapshot of offset 12, where its log once",
+    sound=_unfinished_after_a_stop(blanked),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
-    """Zeros are the trace of an append that was not finished; of several batches they are not."""
-    _after_a_clean_stop(nodes[2], AT[9])
+    """The batch under the zeros was whole once: a clean stop notes the end behind it."""
+    _closed(nodes[2], 12)
+    blanked(nodes[2], AT[11])
+
+
+def _torn_after_a_clean_stop(nodes: list[Node]) -> None:
+    _closed(nodes[2], 12)
+    torn(nodes[2], AT[11])
+
+
+fault(
+    LOST, "critical", "3", 11, says="producer snapshot of offset 12, where its log once",
+    sound=_unfinished_after_a_stop(torn),
+)(_torn_after_a_clean_stop)  # fmt: skip
 
 
 @fault(
-    "log_tail_complete", "warning", "3", 9, AT[9], "More is lost than a copy of a running",
+    LOST, "critical", "3", 7, says="lists a batch of offset 11",
+    sound=lambda nodes: torn(nodes[2], AT[7]),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A torn batch explains one append, however many records its bytes have room for. Its twin
+    fetched offset 7 and the first of epoch 2 together, and noted the epoch before it wrote.
+    """
+    _index(nodes[2], (11, AT[11]))
+    torn(nodes[2], AT[7])
+
+
+fault(
+    "log_tail_complete", "warning", "3", 11, AT[11], "More is lost than a copy of a running",
     also=LOST,
-)  # fmt: skip
+)(_torn_after_a_clean_stop)  # fmt: skip
+
+
+@fault("log_tail_complete", "warning", "3", 11, AT[11], "usual in a copy of a node that runs")
 def _(nodes: list[Node]) -> None:
-    _after_a_clean_stop(nodes[2], AT[9])
+    """It was copied while offset 11 was written, and what is beside it after the stop."""
+    _torn_after_a_clean_stop(nodes)
+    copied_at(nodes[2], START_MS + 8500)
 
 
 def _closed(node: Node, end: int) -> None:
@@ -419,6 +463,61 @@ fault(
     "committed_data_consistent", "critical", "9", 12, says="Only replica 9 has: topic theirs."
 )(lambda nodes: went_on_without(nodes, snapshotted=True))  # fmt: skip
 """A snapshot is only made of what is committed: without one, the broker's end is a tail."""
+
+
+def of_another_quorum(nodes: list[Node], node_id: int, first: int, epoch: int) -> Node:
+    """The voters name their directories; the log of one node is another cluster's, whose files begin
+    at an offset, and say nothing of that in meta.properties.
+    """
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    root = nodes[0].home.parent
+    shutil.rmtree(root / str(node_id), ignore_errors=True)
+    node = Node(root, node_id)
+    theirs = (topic("theirs", 77), partition(77, [21], [21], 21))
+    log = [
+        leader_change(first, epoch, 2, LATER),
+        voters_batch(first + 1, epoch, 21, 22, 23, ms=LATER),
+        Batch(first + 2, epoch, theirs, None, LATER),
+        *(Batch(first + at, epoch, (NO_OP,), None, LATER) for at in range(4, 9)),
+    ]
+    node.write(log, cut=first)
+    node.epochs([(epoch, first)])
+    node.quorum_state(leaderId=2, leaderEpoch=epoch)
+    node.checkpoint(6, 1).unlink()
+    if first:
+        raw = snapshot([log[2]], 1, START_MS, voters=(21, 22, 23))
+        node.checkpoint(first, 1).write_bytes(raw)
+    return node
+
+
+def _another_clusters_snapshot(nodes: list[Node]) -> None:
+    """It ends far behind the log of the broker that it lies beside."""
+    for node in (*nodes, broker := Node(nodes[0].home.parent, 9)):
+        if node is broker:
+            node.write(healthy_log())
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+        stopped(node, 13)
+    raw = snapshot([healthy_log()[1]], 4, LATER, voters=(21, 22, 23))
+    broker.checkpoint(40, 4).write_bytes(raw)
+
+
+fault(
+    "committed_data_consistent", "critical", "9", 0,
+    says="holds the log of another quorum: it shares no batch with the other copies, and no disk",
+)(lambda nodes: of_another_quorum(nodes, 9, 0, 1))  # fmt: skip
+fault(
+    "committed_data_consistent", "critical", "3", 20,
+    says="the other voters would elect this node, and cut their logs to its own",
+)(lambda nodes: of_another_quorum(nodes, 3, 20, 5))  # fmt: skip
+fault(
+    "committed_data_consistent", "critical", "9", 20,
+    says="have to cut its log at offset 8, below its start, where Kafka stops",
+)(lambda nodes: of_another_quorum(nodes, 9, 20, 1))  # fmt: skip
+fault(
+    "snapshot_within_committed", "critical", "9", 40,
+    says="It is not of this log: the directories of its voters are on no disk at hand",
+)(_another_clusters_snapshot)  # fmt: skip
 
 
 def went_on_from_backups(nodes: list[Node]) -> None:

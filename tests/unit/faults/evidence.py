@@ -37,7 +37,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "agreeing": [str], "outlier_by_majority": (str, None), "batches_that_differ": int,
         "equal_again_after": bool, "voters": [int], "records": {str: [str]}, "two_histories": bool,
         "first_difference_offset": int, "first_difference": {str: str}, "committed_lower": int,
-        "bound_reason": str, "objects_lost": (OBJECTS, None),
+        "bound_reason": str, "objects_lost": (OBJECTS, None), "voter_directories": [str],
     },
     "controllers_are_voters": {
         "controller_id": int, "highest_metadata_version": int, "blocks_upgrade": bool,

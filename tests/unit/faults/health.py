@@ -6,7 +6,7 @@ from typing import Any
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import control_record, metadata_record
-from tests.unit.audit_logs import Batch, Node
+from tests.unit.audit_logs import NO_OP, Batch, Node, healthy_log
 from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
 
 NOBODY = dict.fromkeys(("isr", "replicas", "removingReplicas", "addingReplicas"))
@@ -222,6 +222,25 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     on_its_disks(nodes)
     nodes[2].meta(node_id=1, directory=3)
+
+
+def with_an_old_disk(nodes: list[Node]) -> Node:
+    """Node 2 has another disk, without a vote, which ends before that of the voter."""
+    on_its_disks(nodes)
+    other = Node(nodes[0].home.parent, 8)
+    other.write(healthy_log())
+    other.meta(node_id=2, directory=8)
+    return other
+
+
+@fault(
+    "node_identity_unique", "warning", "2", says="are two disks of node 2", sound=with_an_old_disk
+)
+def _(nodes: list[Node]) -> None:
+    other = with_an_old_disk(nodes)
+    other.append(voters(FIRST, 1, 2, 3))
+    for node in (nodes[0], nodes[2], other):
+        node.append(Batch(FIRST + 1, 2, (NO_OP,), None, LATER))
 
 
 @fault(

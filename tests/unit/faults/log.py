@@ -1,5 +1,6 @@
 """Damages to the segments and side files of one replica's log."""
 
+import shutil
 import struct
 import zlib
 from dataclasses import replace
@@ -22,6 +23,7 @@ from tests.unit.audit_logs import (
     leader_change,
     overwrite,
     partition,
+    replace_batch,
     snapshot,
     topic,
 )
@@ -60,6 +62,31 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     """At the log's end nothing but its place tells where a batch belongs."""
     nodes[0].append(Batch(10, 2, (NO_OP,), None, LATER))
+
+
+def _without_next_to_last(node: Node) -> None:
+    replace_batch(node, 10, lambda one: b"")
+
+
+@fault("offsets_contiguous", "critical", "1", 10, AT[10], "follows one that ends at 9")
+def _(nodes: list[Node]) -> None:
+    """Other copies have the last batch: it stands in its place, and the one before it is gone."""
+    _without_next_to_last(nodes[0])
+
+
+@fault("offsets_contiguous", "critical", "1", 10, AT[10], "follows one that ends at 9")
+def _(nodes: list[Node]) -> None:
+    """Of the only copy, a producer snapshot says where it ended."""
+    for node in nodes[1:]:
+        shutil.rmtree(node.home)
+    (nodes[0].folder / f"{12:020d}.snapshot").touch()
+    _without_next_to_last(nodes[0])
+
+
+@fault("offsets_contiguous", "critical", "1", 11, END_POSITION, "at offset 11 stands where offset")
+def _(nodes: list[Node]) -> None:
+    """The last batch twice: that is no base offset which is damaged."""
+    nodes[0].append(healthy_log()[-1])
 
 
 @fault(

@@ -1,26 +1,24 @@
 """The KIPs' cost arguments as rows: their own example beside the same function of measured values.
 
-In: the measured values of one run. Out: rows of the table `cost_models`. Source: KIP-630 "Loading
-State and Frequency of Compaction", "Amount of Data Replicated", "Rejected Alternatives",
-KAFKA-1211.
+In: the measured values of one run. Out: rows of the table `cost_models`. Sizes are reckoned in the
+KIP's own terms; what real records weigh is in the table `record_sizes`. One compaction reads the log
+three times: to apply it, to map keys to offsets, and to copy what lives. A snapshot is written from
+memory: each record is read once, to be applied. KIP-630 assumes that no broker holds two replicas of
+one topic. Source: KIP-630 "Loading State and Frequency of Compaction", "Amount of Data Replicated",
+"Rejected Alternatives", KAFKA-1211.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
 
-from kraftlog.metrics.read_costs import compaction_reads
-from kraftlog.metrics.sizes import (
-    FENCE_BROKER_FIELDS,
-    ISR_CHANGE_FIELDS,
-    appended_snapshot_bytes,
-    fan_out_bytes,
-    message_size_bytes,
-    replicas_per_broker,
-)
-from kraftlog.simulate.failover import remedy_cost
+import pyarrow as pa
+import pyarrow.compute as pc
 
-Row = dict[str, Any]
+from kraftlog.relations import Row
+from kraftlog.simulate.failover_rows import TruncationRule, remedy_cost
+
 EXAMPLE, MEASURED = "kip_example", "measured"
 AMOUNT = "KIP-630 Amount of Data Replicated"
 LOADING = "KIP-630 Loading State and Frequency of Compaction"
@@ -28,6 +26,95 @@ MOTIVATION = "KIP-630 Motivation"
 REJECTED = "KIP-630 Rejected Alternatives"
 ROUND_TRIP_MS = 2.0
 """A round trip inside one region."""
+API_KEY_BYTES, API_VERSION_BYTES = 2, 2
+
+ISR_CHANGE_FIELDS = {
+    "partition id": 4,
+    "topic id": 16,
+    "isr of two brokers": 8,
+    "leader id": 4,
+    "leader epoch": 4,
+}
+FENCE_BROKER_FIELDS = {"broker id": 4}
+
+
+def message_size_bytes(fields: Mapping[str, int]) -> int:
+    """Bytes of an event by the sizes of its fields, with api key and version."""
+    return sum(fields.values()) + API_KEY_BYTES + API_VERSION_BYTES
+
+
+def replicas_per_broker(topics: int, partitions: int, replication_factor: int, brokers: int) -> int:
+    """Replicas that a broker holds where all brokers hold equally many; rounded up."""
+    return -(-topics * partitions * replication_factor // brokers)
+
+
+def fan_out_bytes(size_bytes: float, replicas: int) -> float:
+    """What the leader sends so that every other replica of the log holds these bytes."""
+    return size_bytes * max(replicas - 1, 0)
+
+
+def appended_snapshot_bytes(snapshot_bytes: int, replicas: int, fetchers: int) -> int:
+    """Bytes on the network that a snapshot appended to the log costs beyond one that is fetched by
+    those who need it (the KIP's first rejected alternative).
+    """
+    return int(fan_out_bytes(snapshot_bytes, replicas)) - snapshot_bytes * fetchers
+
+
+MIN_DIRTY_RATIO = 0.5
+"""Kafka's `min.cleanable.dirty.ratio`: dirty bytes against clean ones in the KIP's example."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCost:
+    """Bytes per second, to map keys as many as to apply, and how often: a compaction runs once
+    `dirty_bytes` have come together.
+    """
+
+    apply_rate: float
+    copy_rate: float
+    dirty_bytes: float
+    interval_seconds: float
+
+
+def compaction_reads(
+    state_bytes: float, rate: float, min_dirty_ratio: float = MIN_DIRTY_RATIO
+) -> ReadCost:
+    """A compaction copies the compacted log and what came since, each time that the share of
+    `min_dirty_ratio` of the state's bytes has been written anew.
+    """
+    dirty = state_bytes * min_dirty_ratio
+    if rate <= 0 or dirty <= 0:
+        return ReadCost(rate, 0.0, dirty, inf)
+    interval = dirty / rate
+    return ReadCost(rate, (state_bytes + dirty) / interval, dirty, interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How replicas of partitions lie on brokers, over all partitions."""
+
+    topics: int
+    brokers: int
+    replicas: int
+    busiest_broker_replicas: int
+    unbalanced_topics: int
+
+
+def placement(rows: pa.Table) -> Placement:
+    """`rows` has a row per partition: topic_id, partition_replicas."""
+    lists = rows.column("partition_replicas").combine_chunks()
+    topics = rows.column("topic_id").combine_chunks().take(pc.list_parent_indices(lists))
+    pairs = pa.table({"topic": topics, "broker": pc.list_flatten(lists)})
+    held = pairs.group_by(["topic", "broker"]).aggregate([([], "count_all")])
+    doubled = held.filter(pc.greater(held.column("count_all"), 1))
+    brokers = pairs.group_by("broker").aggregate([([], "count_all")])
+    return Placement(
+        pc.count_distinct(rows.column("topic_id")).as_py(),
+        brokers.num_rows,
+        pairs.num_rows,
+        pc.max(brokers.column("count_all")).as_py() or 0,
+        pc.count_distinct(doubled.column("topic")).as_py(),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +123,7 @@ class Measured:
 
     replicas: int
     voters: int
-    brokers: int
-    topics: int
-    partition_replicas: int
-    unbalanced_topics: int
-    busiest_broker_replicas: int
+    placement: Placement
     partition_change_bytes: float | None
     broker_change_bytes: float | None
     state_bytes: float
@@ -54,8 +137,7 @@ class Measured:
     live_objects: int
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(NamedTuple):
     """One figure of one model; `value` is None where a run cannot tell."""
 
     model: str
@@ -64,11 +146,6 @@ class Figure:
     value: float | None
     unit: str
     source: str
-
-    def as_row(self) -> Row:
-        """As the table holds it."""
-        value = None if self.value is None or self.value == float("inf") else float(self.value)
-        return asdict(self) | {"value": value}
 
 
 def cost_rows(found: Measured) -> list[Row]:
@@ -87,7 +164,11 @@ def cost_rows(found: Measured) -> list[Row]:
         *_writes(found),
         *_rejected(found),
     ]
-    return [one.as_row() for one in every]
+    return [
+        one._asdict()
+        | {"value": None if one.value is None or one.value == inf else float(one.value)}
+        for one in every
+    ]
 
 
 def _replication(
@@ -113,14 +194,15 @@ def _measured_replication(found: Measured) -> Iterator[Figure]:
         MEASURED,
         found.partition_change_bytes,
         found.broker_change_bytes,
-        found.busiest_broker_replicas,
+        found.placement.busiest_broker_replicas,
         found.replicas,
     )
-    mean = found.partition_replicas / found.brokers if found.brokers else None
+    lying = found.placement
+    mean = lying.replicas / lying.brokers if lying.brokers else None
     for measure, value, unit in (
         ("replicas on a broker, mean", mean, "replicas"),
-        ("topics with two replicas on one broker", found.unbalanced_topics, "topics"),
-        ("topics", found.topics, "topics"),
+        ("topics with two replicas on one broker", lying.unbalanced_topics, "topics"),
+        ("topics", lying.topics, "topics"),
     ):
         yield Figure("amount replicated", MEASURED, measure, value, unit, AMOUNT)
 
@@ -166,8 +248,8 @@ def _rejected(found: Measured) -> Iterator[Figure]:
     if elections is not None and writes is not None:
         cost = remedy_cost(elections, max(found.voters - 1, 0), writes, ROUND_TRIP_MS)
         for measure, value in (
-            ("request on becoming follower", cost.vector_ms),
-            ("round trip per write", cost.held_acknowledgement_ms),
+            ("request on becoming follower", cost[TruncationRule.LEADER_EPOCH]),
+            ("round trip per write", cost[TruncationRule.HELD_ACKNOWLEDGEMENTS]),
         ):
             yield Figure(
                 "high watermark at failover", MEASURED, measure, value, "ms/day", "KAFKA-1211"

@@ -1,0 +1,189 @@
+"""Copies and snapshots of another quorum, by what they hold: files of another cluster in a folder of
+this one, or what is left of a quorum that was formed anew under its old cluster id.
+
+In: the logs that name one cluster, how each pair of them compares, and their snapshots. Out: labels
+of replicas, reasons by the paths of snapshots. A directory id is random: whoever names one of a
+quorum's is of it. Nothing tells two quorums apart that name none, but what they hold from their
+first offset on. Source: KIP-853, KIP-595, KAFKA-1211.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kraftlog.message.spec import ZERO_UUID
+from kraftlog.quorum import voters as voter_sources
+from kraftlog.quorum.divergence import Comparison
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voters import Members
+
+Comparisons = Mapping[tuple[str, str], Comparison]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kin:
+    """Copies that are of one quorum for certain: they share batches, or directories of voters.
+
+    `seats` counts the voters of its newest set that are at hand: a voter's disk, wherever its log
+    is from, and where the set names no directories a node with one of these logs.
+    """
+
+    logs: tuple[LogView, ...]
+    directories: frozenset[str]
+    voters: Members
+    seats: int
+    holds_something: bool
+
+    @property
+    def decides(self) -> bool:
+        """Whether a majority of its voters is at hand."""
+        return self.seats > len(self.voters) // 2
+
+
+def strays(
+    logs: Sequence[LogView], comparisons: Comparisons, snapshots: Sequence[SnapshotView]
+) -> frozenset[str]:
+    """The replicas of another quorum than the one that has most voters at hand. A side with a
+    majority of its own voters is none, but a second history, and so is one that was pulled: its
+    leader runs. Voters that were formatted anew, and hold nothing yet, outweigh nobody.
+    """
+    groups = _groups(logs, comparisons, snapshots)
+    if len(groups) < 2:
+        return frozenset()
+    kins = [_kin(one, logs, snapshots) for one in groups]
+    able = [one for one in kins if one.holds_something]
+    ours = max(able, key=lambda one: (one.decides, one.seats), default=None)
+    disks = _disks(logs)
+    return frozenset(
+        log.label
+        for one in able
+        if ours is not None and _is_stray(one, ours, disks, comparisons)
+        for log in one.logs
+    )
+
+
+def _is_stray(one: _Kin, ours: _Kin, disks: frozenset[str], comparisons: Comparisons) -> bool:
+    if one.decides or one.seats >= ours.seats or any(log.evidence.is_pulled for log in one.logs):
+        return False
+    pairs = [comparisons[log.label, other.label] for log in one.logs for other in ours.logs]
+    if one.directories:
+        differs = any(pair.shares_offsets for pair in pairs)
+        return not one.directories & disks and (differs or bool(ours.directories & disks))
+    return any(
+        pair.shares_offsets
+        and pair.common_start == 0
+        and any(run.same_epoch_at is not None for run in pair.runs)
+        for pair in pairs
+    )
+
+
+def share(pair: Comparison) -> bool:
+    """Whether two logs hold some batch in common."""
+    return pair.begins_alike or any(run.equal_after for run in pair.runs)
+
+
+def _groups(
+    logs: Sequence[LogView], comparisons: Comparisons, snapshots: Sequence[SnapshotView]
+) -> list[list[LogView]]:
+    """The logs by kinship."""
+    groups: list[tuple[list[LogView], frozenset[str]]] = []
+    for log in logs:
+        known, held, apart = named(log, snapshots), [log], []
+        for group, directories in groups:
+            batches = any(share(comparisons[log.label, one.label]) for one in group)
+            if batches or known & directories:
+                held, known = [*group, *held], known | directories
+            else:
+                apart.append((group, directories))
+        groups = [*apart, (held, known)]
+    return [group for group, _ in groups]
+
+
+def _kin(
+    group: Sequence[LogView], logs: Sequence[LogView], snapshots: Sequence[SnapshotView]
+) -> _Kin:
+    labels = {one.label for one in group}
+    own = [one for one in snapshots if one.replica in labels]
+    newest = voter_sources.current(
+        voter_sources.by_records(group, [one for one in own if _speaks(one, group)])
+    ) or voter_sources.current(voter_sources.by_elections(group))
+    voters = newest.members if newest else ()
+    nodes, disks = {one.evidence.node_id for one in group}, _disks(logs)
+    seats = [disk in disks if _is_known(disk) else node in nodes for node, disk in voters]
+    told = [*(named(one, own) for one in group), _directories(voters)]
+    holds = any(not one.is_empty for one in group) or any(one.end_offset for one in own)
+    return _Kin(tuple(group), frozenset().union(*told), voters, sum(seats), holds)
+
+
+def _speaks(snapshot: SnapshotView, group: Sequence[LogView]) -> bool:
+    """Whether a snapshot's voters tell of which quorum its replica's log is: records of the log
+    itself tell it better.
+    """
+    log = next(one for one in group if one.label == snapshot.replica)
+    return not any(voter_sources.log_voter_records(log))
+
+
+def named(log: LogView, snapshots: Iterable[SnapshotView]) -> frozenset[str]:
+    """The directories of voters that a log names, or where it names none its replica's snapshots."""
+    found = [members for *_, members in voter_sources.log_voter_records(log)]
+    if not found:
+        found = [one.voters or () for one in snapshots if one.replica == log.label]
+    return _directories(member for members in found for member in members)
+
+
+def _directories(members: Iterable[tuple[int, str | None]]) -> frozenset[str]:
+    return frozenset(one for _, one in members if one and one != ZERO_UUID)
+
+
+def _is_known(directory: str | None) -> bool:
+    return directory not in (None, ZERO_UUID)
+
+
+def _disks(logs: Iterable[LogView]) -> frozenset[str]:
+    """The directories of the disks at hand."""
+    return frozenset(one for log in logs if (one := log.evidence.meta("directory.id")))
+
+
+# --- snapshots -----------------------------------------------------------------------------------
+
+
+def stray_snapshots(logs: Sequence[LogView], snapshots: Sequence[SnapshotView]) -> dict[str, str]:
+    """Why snapshots are not of the log that they lie beside, by their voters and by path."""
+    disks, found = _disks(logs), {}
+    by_label = {one.label: one for one in logs}
+    joined = [one for one in snapshots if not _is_ahead(one, by_label[one.replica])]
+    known = frozenset().union(*(named(one, joined) for one in logs))
+    for one in snapshots:
+        if not one.voters or not one.end_offset:
+            continue
+        own = _directories(one.voters)
+        log = by_label[one.replica]
+        if one not in joined and own and known & disks and not own & (known | disks):
+            found[one.path] = (
+                "the directories of its voters are on no disk at hand and in no other copy"
+            )
+        elif (told := _told_otherwise(one, log)) is not None:
+            found[one.path] = f"it names other voters than {told}"
+    return found
+
+
+def _is_ahead(snapshot: SnapshotView, log: LogView) -> bool:
+    """Whether a log leads nowhere near a snapshot beside it: its next start would drop the log."""
+    end = log.end_offset or 0
+    return not log.is_empty and (snapshot.id > log.newness or snapshot.end_offset > end)
+
+
+def _told_otherwise(snapshot: SnapshotView, log: LogView) -> str | None:
+    """The record of a replica's log by which a snapshot of it has other voters, in words. A log that
+    ends in a tail of another epoch has records that the snapshot's log never had.
+    """
+    index = log.index_at(snapshot.end_offset - 1)
+    if index < 0 or int(log.epochs[index]) != snapshot.epoch:
+        return None
+    before = [one for one in voter_sources.log_voter_records(log) if one[0] < snapshot.end_offset]
+    if not before:
+        return None
+    offset, _, _, members = before[-1]
+    if members == snapshot.voters or not log.covers(offset, snapshot.end_offset):
+        return None
+    return f"the KRaftVoters record at offset {offset} of {log.label}"
