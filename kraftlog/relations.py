@@ -158,7 +158,11 @@ REPLICAS = relation(
         LONG,
         "base offset of the first batch; of a snapshot where there is none",
     ),
-    column("log_end_offset", LONG, "offset after the last valid batch"),
+    column(
+        "log_end_offset",
+        LONG,
+        "offset after the last valid batch; null where the log could not be read",
+    ),
     column("last_epoch", INT, "leader epoch of the last valid batch"),
     column("epochs", pa.list_(pa.list_(LONG)), "[leader epoch, start offset] of each epoch"),
     column("epoch_count", LONG, "size of that vector"),

@@ -7,11 +7,11 @@ object of a kind is none.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from kraftlog.log import names
 from kraftlog.plain import numbers
-from kraftlog.quorum.evidence import ReplicaEvidence, SideFile
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -76,9 +76,7 @@ def logs(quorum: Quorum) -> Coverage:
 
 def _unread(log: LogView) -> str:
     """Why a log could not be read at all; empty where some of it could."""
-    problems = [one.problem for one in log.evidence.segments if one.problem]
-    some = len(problems) < len(log.evidence.segments)
-    return "" if some or not problems else f"its log cannot be read ({problems[0]})"
+    return f"its log cannot be read ({log.unread})" if log.unread else ""
 
 
 def files(quorum: Quorum) -> Coverage:
@@ -88,12 +86,12 @@ def files(quorum: Quorum) -> Coverage:
 
 def snapshots(quorum: Quorum) -> Coverage:
     """The snapshots of nodes' logs."""
-    return _snapshots([(one.replica, one.evidence.problem) for one in quorum.snapshots])
+    return _snapshots([(one.replica, one.not_read) for one in quorum.snapshots])
 
 
 def every_snapshot(quorum: Quorum) -> Coverage:
     """All checkpoint files, leftovers and bootstrap checkpoints included."""
-    return _snapshots([(one.replica, one.evidence.problem) for one in quorum.every_snapshot])
+    return _snapshots([(one.replica, one.not_read) for one in quorum.every_snapshot])
 
 
 def _snapshots(found: list[tuple[str, str | None]]) -> Coverage:
@@ -124,29 +122,35 @@ def copies(quorum: Quorum) -> Coverage:
 
 def epoch_checkpoints(quorum: Quorum) -> Coverage:
     """`leader-epoch-checkpoint` files beside a log."""
-    return _side_files(quorum, lambda one: one.epoch_checkpoint, "leader-epoch-checkpoint")
+    held = [one.label for one in quorum.replicas if one.epoch_checkpoint is not None]
+    found = Coverage(tuple(held), (), "no leader-epoch-checkpoint is at hand")
+    return but_for_unread(quorum, found, names.EPOCH_CHECKPOINT)
 
 
 def quorum_states(quorum: Quorum) -> Coverage:
     """`quorum-state` files."""
-    return _side_files(quorum, lambda one: one.quorum_state, "quorum-state")
-
-
-def _side_files(
-    quorum: Quorum, of: Callable[[ReplicaEvidence], SideFile | None], name: str
-) -> Coverage:
-    held = [(one.label, of(one)) for one in quorum.replicas]
-    return Coverage(
-        tuple(label for label, file in held if file is not None),
-        (),
-        f"no {name} is at hand",
-    )
+    held = [one.label for one in quorum.replicas if one.quorum_state is not None]
+    found = Coverage(tuple(held), (), "no quorum-state is at hand")
+    return but_for_unread(quorum, found, names.QUORUM_STATE)
 
 
 def indexes(quorum: Quorum) -> Coverage:
     """`.index` and `.timeindex` files."""
     held = [one.label for one in quorum.replicas if one.indexes]
-    return Coverage(tuple(held), (), "no index is at hand")
+    found = Coverage(tuple(held), (), "no index is at hand")
+    return but_for_unread(quorum, found, names.INDEX, names.TIME_INDEX)
+
+
+def but_for_unread(quorum: Quorum, found: Coverage, *kinds: str) -> Coverage:
+    """What was covered but for the replicas of which a file of some kinds could not be read."""
+    unread = [
+        (one.label, file.words)
+        for one in quorum.replicas
+        for file in one.unread
+        if file.kind in kinds
+    ]
+    judged = tuple(label for label in found.judged if label not in dict(unread))
+    return replace(found, judged=judged, gaps=(*found.gaps, *unread))
 
 
 def pairs(quorum: Quorum) -> Coverage:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.coverage import Coverage, missing_voters_text
+from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
 from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
+from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_are, offsets_text, sentence
 from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import Witness, witnesses
@@ -49,8 +50,19 @@ def _own_files(quorum: Quorum) -> Coverage:
         for log in quorum.logs
         if log.label in able and _copied_first(quorum, log)
     ]
-    judged = tuple(label for label in able if label not in dict(early))
-    return Coverage(judged, (*alone, *early), "no file lies beside the log")
+    unread = [
+        (log.label, f"its {one.name} cannot be read ({one.problem})")
+        for log in quorum.logs
+        for one in log.evidence.segments
+        if log.label in able and one.problem
+    ]
+    told = (*alone, *early, *unread)
+    judged = tuple(label for label in able if label not in dict(told))
+    found = Coverage(judged, told, "no file lies beside the log")
+    return but_for_unread(quorum, found, *_WITNESSES)
+
+
+_WITNESSES = (names.EPOCH_CHECKPOINT, names.QUORUM_STATE, names.INDEX, names.TIME_INDEX)
 
 
 def _copied_first(quorum: Quorum, log: LogView) -> bool:

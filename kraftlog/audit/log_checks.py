@@ -5,11 +5,13 @@ Each function is a query over a `Quorum`; declared above it. Source: KIP-630 "De
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
+from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import (
     and_more,
     at_same_place,
@@ -22,7 +24,7 @@ from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_are, offsets_text, sentence
 from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import witnesses
-from kraftlog.quorum.evidence import SegmentEvidence
+from kraftlog.quorum.evidence import BatchColumns, SegmentEvidence
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -238,7 +240,7 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:
         unread = {one.path for one in replica.segments if one.problem is not None}
-        for problem in replica.problems:
+        for problem in (*replica.problems, *replica.unread):
             if problem.kind == "unknown":
                 continue
             # A log that cannot be read is not an empty one: it may hold what nobody else has.
@@ -250,8 +252,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
             )
             yield BadRow(
                 replica.label,
-                f"The file {problem.path.rsplit('/', 1)[-1]} could not be read ({problem.text}). "
-                f"Nothing is known of what it holds. {action}",
+                f"The file {problem.words}. Nothing is known of what it holds. {action}",
                 problem.path,
                 severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},
@@ -328,10 +329,22 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
     )
 
 
+def _but_for_large_batches(quorum: Quorum) -> Coverage:
+    """Logs. Of a batch over the limit the offsets are not read, and so no hole beside it is seen."""
+    found = coverage.logs(quorum)
+    large = [(log.label, len(over)) for log in quorum.logs if (over := _over_limit(log))]
+    gaps = [
+        (label, f"batches over batch_limit_bytes ({count:,}) were not read: raise it")
+        for label, count in large
+    ]
+    judged = tuple(label for label in found.judged if label not in dict(large))
+    return replace(found, judged=judged, gaps=(*found.gaps, *gaps))
+
+
 @check(
     "offsets_contiguous", "critical", "log", "KIP-630 Design",
     "each batch begins at the offset after the one before it, across segments too",
-    action="refetch",
+    action="refetch", over=_but_for_large_batches,
     meaning="""Offsets are missing, or batches go back behind others: a segment was deleted or
     not copied, files of two copies were mixed, or a base offset in a header is damaged. What a
     replica's state was after a hole is not known, so state checks are skipped from there
@@ -388,6 +401,20 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         )
 
 
+def _over_limit(log: LogView) -> list[tuple[int, int]]:
+    """The places of the batches that were not read because of their size."""
+    return [
+        (index, fault.position)
+        for index, segment in enumerate(log.evidence.segments)
+        for fault in segment.faults
+        if fault.kind == FaultKind.BATCH_TOO_LARGE
+    ]
+
+
+def _at(columns: BatchColumns, row: int) -> tuple[int, int]:
+    return int(columns.file[row]), int(columns.positions[row])
+
+
 _KEPT = "Kafka does not notice: a start keeps the hole, and the node's state lacks these records unless a later snapshot holds them. "
 
 
@@ -413,6 +440,7 @@ def _unexplained(log: LogView) -> Iterator[Hole]:
     """
     columns = log.evidence.log
     unread = {i for i, one in enumerate(log.evidence.segments) if one.problem is not None}
+    over = _over_limit(log)
     if log.missing_start is not None and _begins_empty(log):
         yield log.missing_start
     bad = np.flatnonzero(~columns.crc_valid | ~log.header_sane | log.misplaced)
@@ -421,6 +449,7 @@ def _unexplained(log: LogView) -> Iterator[Hole]:
         files = range(int(columns.file[before]), int(columns.file[hole.row]) + 1)
         following = int(np.searchsorted(bad, before, "right"))
         is_told = following < len(bad) and int(bad[following]) < hole.row
+        is_told |= any(_at(columns, before) < one < _at(columns, hole.row) for one in over)
         if not is_told and not (unread and unread.intersection(files)):
             yield hole
 

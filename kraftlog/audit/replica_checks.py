@@ -14,9 +14,10 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
-from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.coverage import Coverage, but_for_unread
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, restore_vote
+from kraftlog.log import names
 from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
 from kraftlog.plain import counted, numbers, offsets_text, sentence
@@ -205,10 +206,16 @@ def _too_few_words(quorum: Quorum, lacking: frozenset[str], them: str) -> str:
     )
 
 
+def _identities(quorum: Quorum) -> Coverage:
+    return but_for_unread(
+        quorum, coverage.files(quorum), names.META_PROPERTIES, names.PARTITION_METADATA
+    )
+
+
 @check(
     "meta_properties_valid", "warning", "replica", "KIP-595",
     "meta.properties is there and readable, and partition.metadata names the metadata log",
-    action="identity", over=coverage.files,
+    action="identity", over=_identities,
     meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
     is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
     it. It refuses a file as well that is of an unknown version, or lacks the node's id or that of
@@ -223,7 +230,7 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
     for replica in quorum.replicas:
         file = replica.meta_properties
-        if replica.single_file:
+        if replica.single_file or (file is not None and file.unread):
             continue
         if file is not None and file.value is not None:
             refused = refused_meta_properties(file.value)
@@ -531,10 +538,14 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
             yield _set_row(one, right)
 
 
+def _voters_states(quorum: Quorum) -> Coverage:
+    return but_for_unread(quorum, coverage.voters(quorum), names.QUORUM_STATE)
+
+
 @check(
     "quorum_state_present", "warning", "replica", "confluentinc/kafka#302",
     "each voter's directory has a readable quorum-state not older than its log",
-    action="identity", over=coverage.voters,
+    action="identity", over=_voters_states,
     goes_by=("copy_skew_ms", VOTER_SET),
     meaning="""A voter's quorum-state is missing, unreadable, of a version that Kafka does not
     know, or older than its log or than an election in which its node had a part, by the log of
@@ -548,6 +559,8 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
 def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
     for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
         file = replica.quorum_state
+        if file.unread if file is not None else not replica.is_listed:
+            continue
         if file is not None and file.value is None:
             problem = f"cannot be read ({file.problem})"
         elif not quorum.is_voter(replica):

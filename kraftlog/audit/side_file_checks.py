@@ -37,8 +37,10 @@ from kraftlog.quorum.snapshots import SnapshotView
 def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         file = log.evidence.epoch_checkpoint
-        if file is None or log.is_empty:
-            if file is None and log.evidence.quorum_state is not None and not log.is_empty:
+        if log.is_empty or (file is not None and file.unread):
+            continue
+        if file is None:
+            if log.evidence.quorum_state is not None:
                 yield BadRow(
                     log.label,
                     "The file leader-epoch-checkpoint is missing, so the copy is not whole. "
@@ -185,7 +187,7 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
         segments = {one.base_offset: one for one in log.evidence.segments}
         for index in log.evidence.indexes:
             segment = segments.get(index.base_offset)
-            if index.problem is not None:
+            if index.unread is not None:
                 continue
             if segment is None:
                 # Behind the log's end it witnesses what is lost there: `log_end_lost` tells; and

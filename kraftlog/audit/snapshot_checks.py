@@ -7,11 +7,13 @@ Whether a snapshot's state is right is asked in `image_checks`. Source: KIP-630 
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import holding, replicas_text
 from kraftlog.log import names
 from kraftlog.plain import counted, natural, offsets_text
@@ -48,7 +50,7 @@ _REPLACE = "Take the file of the same name, or an older snapshot, from another r
 )  # fmt: skip
 def header_first(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
-        if one.evidence.problem is not None or (one.starts_damaged and one.evidence.size_bytes):
+        if one.not_read is not None or (one.starts_damaged and one.evidence.size_bytes):
             continue
         if not one.starts_with_header:
             yield BadRow(
@@ -85,7 +87,7 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
         if one.is_complete:
             complete[one.id].append(one)
     for one in quorum.snapshots:
-        if one.evidence.problem is not None or one.ends_with_footer or one.ends_damaged:
+        if one.not_read is not None or one.ends_with_footer or one.ends_damaged:
             continue
         peer = next((s for s in complete[one.id] if s.replica != one.replica), None)
         at_hand = (
@@ -350,11 +352,32 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+def _unread_cover(quorum: Quorum, log: LogView) -> str | None:
+    """Why it is not known whether a snapshot reaches a log's start: the one that does by its name
+    was not read.
+    """
+    start = log.start_offset or 0
+    reaching = [one for one in quorum.snapshots_of(log.label) if one.end_offset >= start > 0]
+    if any(one.is_complete for one in reaching):
+        return None
+    told = (
+        f"{one.evidence.name} cannot be read ({one.not_read})" for one in reaching if one.not_read
+    )
+    return next(told, None)
+
+
+def _starts(quorum: Quorum) -> Coverage:
+    found = coverage.logs(quorum)
+    gaps = [(log.label, why) for log in quorum.logs if (why := _unread_cover(quorum, log))]
+    judged = tuple(label for label in found.judged if label not in dict(gaps))
+    return replace(found, judged=judged, gaps=(*found.gaps, *gaps))
+
+
 @check(
     "log_start_covered", "critical", "snapshot",
     "KIP-630 Motivation, KIP-630 Validation of Snapshot and Log, KAFKA-14238",
     "a log that begins above 0 has a complete snapshot that reaches its start",
-    action="refetch",
+    action="refetch", over=_starts,
     meaning="""A log begins above offset 0 and no complete snapshot reaches its start. The state
     of the offsets between is lost on this replica. Kafka refuses to start where no snapshot's name
     reaches the log's start. It does not look further: it begins with an incomplete one.""",
@@ -369,6 +392,8 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
             continue
         own = quorum.snapshots_of(log.label)
         if any(one.is_complete and one.end_offset >= start for one in own):
+            continue
+        if _unread_cover(quorum, log) is not None:
             continue
         lost_from = max((one.end_offset for one in own if one.is_complete), default=0)
         reaching = max(

@@ -211,7 +211,8 @@ class StateHistory:
             if not one.end_offset:
                 continue
             if not one.is_complete:
-                self._skip(EQUALS, one.replica, f"{one.evidence.name} is not complete")
+                why = f"cannot be read ({one.not_read})" if one.not_read else "is not complete"
+                self._skip(EQUALS, one.replica, f"{one.evidence.name} {why}")
             elif contradiction is not None:
                 self._skip(EQUALS, one.replica, f"{one.evidence.name}: {contradiction}")
             else:

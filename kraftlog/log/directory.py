@@ -157,6 +157,7 @@ def _tell_packed(entry: FolderEntry) -> None:
 
 
 IS_FOLDER = "it is a folder, not a file"
+UNLISTED = "its folder cannot be listed"
 _OUTSIDE = "it is a link that leads out of the input"
 _OF_A_NODE = {"meta.properties", "bootstrap.checkpoint"}
 """What lies beside the metadata log of a node; in further log directories of a broker, too, where
@@ -205,7 +206,7 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
         inside = []
     except OSError as error:
         # A log that cannot be read, as far as anybody can say: silence would be worse.
-        why = f"its folder cannot be listed ({reason_of(error)})"
+        why = f"{UNLISTED} ({reason_of(error)})"
         name = names.segment_name(0)
         path = f"{folder.path}/{name}"
         inside = [LogFile(label, path, name, classify(name), 0, 0, why)]

@@ -111,7 +111,8 @@ def _replicas(before: list[Row], after: list[Row]) -> Iterator[Row]:
             continue
         ends = old[label]["log_end_offset"], new[label]["log_end_offset"]
         if ends[0] != ends[1]:
-            text = f"the log of {label} ends at {ends[1]}, not at {ends[0]}"
+            now, then = ("an unknown offset" if one is None else one for one in reversed(ends))
+            text = f"the log of {label} ends at {now}, not at {then}"
             yield {"kind": "replica", "change": "changed", "name": label, "text": text}
 
 

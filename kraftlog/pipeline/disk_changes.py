@@ -1,7 +1,7 @@
 """What differs between the disks and what a lake knows of them.
 
-In: a lake, and the replicas as they were listed. Out: `DiskChanges`; no file is opened: its place,
-size and time tell. Of files that are read again although these are the same: where the content
+In: a lake, and the replicas as they were listed. Out: `DiskChanges`; its place, size and time tell
+of a file, and none is opened but those that could not be read before. Of files that are read again although these are the same: where the content
 differs all the same, as bits do that a disk has turned in silence. Driver side.
 """
 
@@ -11,8 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from kraftlog.log.directory import Replica
+from kraftlog.log.fault import FaultKind
+from kraftlog.log.storage import open_file
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, read_columns
 
@@ -25,7 +28,9 @@ class DiskChanges:
     """What differs between the disks and what the lake knows of them."""
 
     read: frozenset[str]
-    """Paths that are new, or have another size, time or label than when they were read."""
+    """Paths that are new, have another size, time or label than when they were read, or could not be
+    read then and can be opened now.
+    """
     gone: frozenset[str]
     """Paths that the lake knows and the disks no longer hold."""
     known_sizes: Mapping[str, int]
@@ -47,11 +52,29 @@ def disk_changes(lake: Lake, replicas: Sequence[Replica], known_count: int) -> D
         known = {tuple(row.values()) for row in lake.read("files", _IDENTITY).to_pylist()}
     paths = {path for path, *_ in now}
     return DiskChanges(
-        frozenset(path for path, *_ in now - known),
+        frozenset(path for path, *_ in now - known) | _readable_again(lake, replicas),
         frozenset(path for path, *_ in known if path not in paths),
         {path: size or 0 for path, size, *_ in known},
         len(replicas) != known_count,
     )
+
+
+def _readable_again(lake: Lake, replicas: Sequence[Replica]) -> frozenset[str]:
+    """Files that were made readable: that changes neither their size nor their time."""
+    if not lake.exists("faults"):
+        return frozenset()
+    faults = lake.dataset("faults").to_table(["path"], ds.field("fault") == FaultKind.UNREADABLE)
+    unread = set(faults.column("path").to_pylist())
+    listed = (file for one in replicas for file in one.files if file.problem is None)
+    return frozenset(file.path for file in listed if file.path in unread and _opens(file.path))
+
+
+def _opens(path: str) -> bool:
+    try:
+        with open_file(path):
+            return True
+    except OSError:
+        return False
 
 
 def changed_in_place(

@@ -86,14 +86,10 @@ class Collector:
             if one.kind in kinds and not _is_folder(one, problems)
         ]
         side = {
-            NODE_FILES[one.kind][0]: read_side_file(one)
-            for one in files
-            if one.kind in NODE_FILES and not _is_folder(one, problems)
+            NODE_FILES[one.kind][0]: read_side_file(one) for one in files if one.kind in NODE_FILES
         }
         indexes = tuple(
-            read_index_file(one)
-            for one in files
-            if one.kind in (names.INDEX, names.TIME_INDEX) and not _is_folder(one, problems)
+            read_index_file(one) for one in files if one.kind in (names.INDEX, names.TIME_INDEX)
         )
         problems += [
             FileProblem(told.path, kind, told.problem, False)

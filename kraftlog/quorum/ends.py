@@ -60,7 +60,8 @@ def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
 def is_closed_at_end(log: LogView) -> bool:
     """Whether the log was closed where it ends: a clean stop leaves a producer snapshot there, and
     gives back what was allocated ahead of the last segment's index. Nothing was appended since. A
-    roll leaves the same, and a next segment, which may be gone but for its index.
+    roll leaves the same, and a next segment, which may be gone but for its index. An index that
+    could not be read says nothing against it.
     """
     if not log.evidence.segments:
         return False
@@ -68,7 +69,7 @@ def is_closed_at_end(log: LogView) -> bool:
     if any(one.base_offset > name for one in log.evidence.indexes):
         return False
     index = [one for one in log.evidence.indexes if one.base_offset == name and not one.time]
-    given_back = all(one.problem is None and not one.padding_bytes for one in index)
+    given_back = not any(one.padding_bytes for one in index)
     return bool(ends) and max(ends) == log.end_offset and bool(index) and given_back
 
 
@@ -81,7 +82,9 @@ def is_whole(log: LogView) -> bool:
 
 def end_is_proven(log: LogView, snapshots: Iterable[SnapshotView]) -> bool:
     """Whether nothing can ever have followed the last batch of a log."""
-    return is_closed_at_end(log) and is_whole(log) and not witnesses(log, snapshots)
+    if log.evidence.unread or not (is_closed_at_end(log) and is_whole(log)):
+        return False
+    return not witnesses(log, snapshots)
 
 
 def known_epoch(log: LogView) -> int | None:
@@ -159,7 +162,7 @@ def _of_indexes(log: LogView, end: int) -> Iterator[Witness]:
     segments = {one.base_offset: one for one in log.evidence.segments}
     for index in log.evidence.indexes:
         name = index.path.rsplit("/", 1)[-1]
-        if index.problem is not None:
+        if index.unread is not None:
             continue
         if index.base_offset not in segments:
             if index.base_offset >= end and (reached := reached_by(index)) > end:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.tabular import texts_of
 from kraftlog.log.batch import ID_SIZE
+from kraftlog.log.directory import UNLISTED
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import QuorumState
@@ -171,15 +172,31 @@ class SnapshotEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class FileProblem:
+    """A file that is there by its name and cannot be read."""
+
+    path: str
+    kind: str
+    text: str
+    vanished: bool
+
+    @property
+    def words(self) -> str:
+        """The same as a sentence without its full stop."""
+        return f"{self.path.rsplit('/', 1)[-1]} could not be read ({self.text})"
+
+
+@dataclass(frozen=True, slots=True)
 class SideFile:
     """A small file that was parsed: `value` is None and `problem` a sentence where it does not
-    follow its format.
+    follow its format. Of one that is `unread` nothing is known.
     """
 
     path: str
     modified_ms: int
     value: Any
     problem: str | None = None
+    unread: FileProblem | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,18 +212,8 @@ class IndexEvidence:
     offsets: Longs
     values: Longs
     surplus_bytes: int
-    problem: str | None = None
+    unread: FileProblem | None = None
     padding_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FileProblem:
-    """A file that is there by its name and cannot be read."""
-
-    path: str
-    kind: str
-    text: str
-    vanished: bool
 
 
 PULLED_ID = "-1"
@@ -242,6 +249,25 @@ class ReplicaEvidence:
     foreign_names: tuple[str, ...] = ()
     producer_ends: tuple[int, ...] = ()
     partition_folders: tuple[PartitionFolder, ...] = ()
+
+    @property
+    def is_listed(self) -> bool:
+        """False where the log's folder could not be listed: nothing is known of what lies in it."""
+        return not any((one.problem or "").startswith(UNLISTED) for one in self.segments)
+
+    @property
+    def unread(self) -> tuple[FileProblem, ...]:
+        """The side files and indexes that could not be read."""
+        side = (
+            self.meta_properties,
+            self.quorum_state,
+            self.epoch_checkpoint,
+            self.partition_metadata,
+            self.server_properties,
+            self.disk_free,
+        )
+        found = (one.unread for one in (*side, *self.indexes) if one is not None)
+        return tuple(one for one in found if one is not None)
 
     @property
     def node_id(self) -> int | None:

@@ -186,6 +186,12 @@ class LogView:
         return len(self.rows) == 0
 
     @property
+    def unread(self) -> str | None:
+        """Why the log could not be read at all; None where some of it could, or there is none."""
+        problems = [one.problem for one in self.evidence.segments]
+        return problems[0] if problems and all(problems) else None
+
+    @property
     def unreadable_start(self) -> bool:
         """The first segment could not be read: where the log really starts is known by its name
         only.

@@ -19,6 +19,11 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
     bounds = None if log.label in quorum.foreign else quorum.bounds
     snapshots = [one for one in quorum.snapshots_of(log.label) if one.is_complete]
     ends = [one.end_offset for one in snapshots]
+    start, end = log.start_offset, log.end_offset
+    if log.unread:
+        start, end = None, None
+    elif log.is_empty:
+        start, end = min(ends, default=0), max(ends, default=0)
     return {
         "replica": log.label,
         "folder": replica.folder,
@@ -26,8 +31,8 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
         "directory_id": replica.meta("directory.id"),
         "cluster_id": replica.meta("cluster.id") or getattr(replica.state_file, "cluster_id", None),
         "role": quorum.role(replica),
-        "log_start_offset": min(ends, default=0) if log.is_empty else log.start_offset,
-        "log_end_offset": max(ends, default=0) if log.is_empty else log.end_offset,
+        "log_start_offset": start,
+        "log_end_offset": end,
         "last_epoch": log.last_epoch,
         "epochs": [[one.epoch, one.start_offset] for one in log.epoch_starts],
         **_vector_size(log),

@@ -4,6 +4,7 @@ format.
 In: listed files. Out: `SideFile` and `IndexEvidence`. Reads are bounded. Source: KIP-595.
 """
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -24,9 +25,9 @@ from kraftlog.log.sidefiles import (
     read_properties,
     read_quorum_state,
 )
-from kraftlog.log.storage import open_file
+from kraftlog.log.storage import FileBytes, open_file
 from kraftlog.plain import reason_of
-from kraftlog.quorum.evidence import IndexEvidence, SideFile
+from kraftlog.quorum.evidence import FileProblem, IndexEvidence, SideFile
 
 NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
     names.META_PROPERTIES: ("meta_properties", read_meta_properties),
@@ -43,7 +44,7 @@ def read_side_file(file: LogFile) -> SideFile:
     """A text file's value, or the reason why it has none."""
     modified = file.modified_ns // 1_000_000
     try:
-        with open_file(file.path) as handle:
+        with _opened(file) as handle:
             if handle.size_bytes > SIDE_FILE_LIMIT:
                 return SideFile(
                     file.path, modified, None, f"it is {handle.size_bytes:,} bytes long"
@@ -51,9 +52,21 @@ def read_side_file(file: LogFile) -> SideFile:
             raw = handle.read(0, handle.size_bytes)
         return SideFile(file.path, modified, NODE_FILES[file.kind][1](raw))
     except OSError as error:
-        return SideFile(file.path, modified, None, reason_of(error))
+        return SideFile(file.path, modified, None, unread=_problem(file, error))
     except (ValueError, OverflowError, RecursionError) as error:
         return SideFile(file.path, modified, None, str(error))
+
+
+def _opened(file: LogFile) -> FileBytes:
+    """Open a file; one that its listing has found not to be one raises OSError as well."""
+    if file.problem is not None:
+        raise OSError(errno.EINVAL, file.problem, file.path)
+    return open_file(file.path)
+
+
+def _problem(file: LogFile, error: OSError) -> FileProblem:
+    is_gone = isinstance(error, FileNotFoundError)
+    return FileProblem(file.path, file.kind, reason_of(error), is_gone)
 
 
 def read_index_file(file: LogFile) -> IndexEvidence:
@@ -62,14 +75,14 @@ def read_index_file(file: LogFile) -> IndexEvidence:
     time = file.kind == names.TIME_INDEX
     nothing = np.empty(0, np.int64)
     try:
-        with open_file(file.path) as handle:
+        with _opened(file) as handle:
             # A preallocated index is a hole after its entries; there is no need to read it.
             whole = handle.size_bytes
             size = min(whole, INDEX_LIMIT)
             raw = handle.read(0, size) if handle.next_data(0) < handle.size_bytes else b""
     except OSError as error:
-        problem = reason_of(error)
-        return IndexEvidence(file.path, base, time, nothing, nothing, 0, problem)
+        unread = _problem(file, error)
+        return IndexEvidence(file.path, base, time, nothing, nothing, 0, unread)
     entry = TIME_INDEX_ENTRY if time else INDEX_ENTRY
     index = read_index(raw, entry)
     value = "timestamp" if time else "position"

@@ -181,6 +181,14 @@ class SnapshotView:
         position, kind, told = min(found)
         return f"{kind} at byte {position}: {told}"
 
+    @property
+    def not_read(self) -> str | None:
+        """Why nobody knows whether it is complete: it, or a batch over the limit, was not read."""
+        large = (
+            one.detail for one in self.evidence.faults if one.kind == FaultKind.BATCH_TOO_LARGE
+        )
+        return self.evidence.problem or next(large, None)
+
     @cached_property
     def why_incomplete(self) -> str | None:
         """Why a state cannot be taken from it; None for a complete one: header first, footer last,

@@ -108,7 +108,14 @@ def _sentence(data: PageData, row: Row) -> str:
     epochs = [one[0] for one in row["epochs"] or []]
     ends = ", ".join(f"{one[0]:,}" for one in row["snapshots"] or []) or "none"
     told = f"epochs {epochs[0]} to {epochs[-1]}" if epochs else "no epoch"
-    return f"{data.names[row['replica']]}: log from offset {row['log_start_offset'] or 0:,} to {row['log_end_offset'] or 0:,}, {told}, snapshots: {ends}; {status_of(data, row)[1]}"
+    log = (
+        "log not read"
+        if row["log_end_offset"] is None
+        else f"log from offset {row['log_start_offset'] or 0:,} to {row['log_end_offset']:,}"
+    )
+    return (
+        f"{data.names[row['replica']]}: {log}, {told}, snapshots: {ends}; {status_of(data, row)[1]}"
+    )
 
 
 def epoch_marks(data: PageData, window: OffsetWindow) -> list[Row]:

@@ -180,17 +180,17 @@ def status_of(data: PageData, row: Row) -> tuple[str, str]:
             return severity, f"{len(those)} finding{'s' if len(those) > 1 else ''}{place}"
     behind = offsets_behind(row, data.replicas)
     if behind is None:
-        return "ok", "of another cluster"
+        return "ok", "of another cluster" if row["committed_lower"] is None else "not read"
     if not behind:
         return "ok", "no log goes further"
     return "ok", f"{counted(behind, 'offset')} behind the log that goes furthest"
 
 
 def offsets_behind(row: Row, replicas: Iterable[Row]) -> int | None:
-    """How far a log ends before the one of its quorum that goes furthest; None for a copy of another
-    cluster, of which nothing is known to be committed.
+    """How far a log ends before the one of its quorum that goes furthest; None for one that could not
+    be read, and for a copy of another cluster, of which nothing is known to be committed.
     """
-    if row["committed_lower"] is None:
+    if row["committed_lower"] is None or row["log_end_offset"] is None:
         return None
     ends = [one["log_end_offset"] or 0 for one in replicas if one["committed_lower"] is not None]
-    return max(ends) - (row["log_end_offset"] or 0)
+    return int(max(ends) - row["log_end_offset"])

@@ -22,22 +22,13 @@ from kraftlog.quorum.evidence import (
     Content,
     Longs,
     ReplicaEvidence,
+    SideFile,
 )
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
-
-_SIDE_FILES = (
-    names.META_PROPERTIES,
-    names.QUORUM_STATE,
-    names.PARTITION_METADATA,
-    names.EPOCH_CHECKPOINT,
-)
-"""These stop a node where they were there and cannot be opened; segments and snapshots have their
-own evidence.
-"""
 
 
 def disk_of(quorum: Quorum, log: LogView) -> Disk:
@@ -52,7 +43,11 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         start,
         _vector(log, start, end),
         tuple(
-            SnapshotFile(SnapshotId(*each.id), _why_unloadable(each), each.is_complete)
+            SnapshotFile(
+                SnapshotId(*each.id),
+                _why_unloadable(each),
+                each.is_complete or each.not_read is not None,
+            )
             for each in shipped
         ),
         None if cut is None else cut[1],
@@ -122,9 +117,6 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     for name in map(_base, one.foreign_names):
         if names.is_refused(name):
             yield f"{name} is not a name that Kafka can parse"
-    for problem in one.problems:
-        if problem.kind in _SIDE_FILES and not problem.vanished:
-            yield f"{_base(problem.path)} cannot be read: {problem.text}"
     found = [fault.kind for segment in one.segments for fault in segment.faults]
     for segment in one.segments if FaultKind.UNREADABLE in found else ():
         if segment.problem:
@@ -134,8 +126,8 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
         ("leader-epoch-checkpoint", one.epoch_checkpoint),
         ("partition.metadata", one.partition_metadata),
     ):
-        if file is not None and file.problem:
-            yield f"{name} cannot be read: {file.problem}"
+        if file is not None and (why := _why_unread(file)):
+            yield f"{name} cannot be read: {why}"
     state = one.state_file
     if state is not None and state.data_version not in QUORUM_STATE_VERSIONS:
         yield f"quorum-state has data_version {state.data_version}, and only 0 and 1 are known"
@@ -158,12 +150,20 @@ def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
     """meta.properties is asked for where the file beside it shows that the node's folder was copied
     whole; a log folder by itself says nothing of it."""
     meta = one.meta_properties
-    if meta is not None and meta.problem:
-        yield f"meta.properties cannot be read: {meta.problem}"
+    if meta is not None and meta.value is None:
+        if why := _why_unread(meta):
+            yield f"meta.properties cannot be read: {why}"
     elif meta is not None and (refused := refused_meta_properties(meta.value)):
         yield f"Kafka does not take meta.properties: {refused}"
     elif meta is None and any(file.kind == names.BOOTSTRAP for file in one.snapshots):
         yield "there is no meta.properties: the directory counts as not formatted"
+
+
+def _why_unread(file: SideFile) -> str | None:
+    """Why a node could not read a file either; of one that vanished nobody knows."""
+    if file.unread is None:
+        return file.problem
+    return None if file.unread.vanished else file.unread.text
 
 
 def _bad_records(batches: BatchColumns, contents: tuple[Content, ...]) -> Iterator[BadRecord]:

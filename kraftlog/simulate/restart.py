@@ -14,6 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from kraftlog.audit.triage import called
+from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.describe import keeping_up
@@ -69,6 +70,11 @@ def restarts(quorum: Quorum) -> list[Restart]:
     return [*numbered, *(one for one in found if one not in able)]
 
 
+_TO_START = (names.QUORUM_STATE, names.EPOCH_CHECKPOINT, names.PARTITION_METADATA)
+_OF_THE_END = (names.INDEX, names.TIME_INDEX)
+"""Files that tell whether a log once held more than it does."""
+
+
 @dataclass(frozen=True)
 class _Judge:
     quorum: Quorum
@@ -93,10 +99,21 @@ class _Judge:
             return Restart(log.label, node, safety, reason, start, needs)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
 
+    def _unread(self, log: LogView, votes: bool) -> str | None:
+        """Which file could not be read on which the answer depends, and why."""
+        kinds = (*_TO_START, *_OF_THE_END) if votes else _TO_START
+        held = self.quorum.snapshots_of(log.label)
+        newest = max(held, key=lambda one: one.id, default=None)
+        if newest is not None and newest.evidence.problem:
+            return f"{newest.evidence.name} could not be read ({newest.evidence.problem})"
+        return next((one.words for one in log.evidence.unread if one.kind in kinds), None)
+
     def _troubles(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What speaks against a restart, the worst first."""
         if votes:
             yield from self._forgotten(log)
+        if (unread := self._unread(log, votes)) is not None:
+            yield Safety.UNKNOWN, f"{unread}: make it readable or copy it again", None
         boot = self.plans.boots[log.label]
         if not boot.boots:
             yield Safety.UNSAFE, f"it would not start: {boot.reason}", None
@@ -209,9 +226,9 @@ class _Judge:
 
     def _misremembered(self, log: LogView) -> Iterator[tuple[str, int | None]]:
         state = log.evidence.state_file
-        if state is None:
+        if state is None and self._unread(log, votes=True) is None:
             yield "its quorum-state is missing or unreadable, so it could vote twice", None
-        elif (log.last_epoch or 0) > state.leader_epoch:
+        elif state is not None and (log.last_epoch or 0) > state.leader_epoch:
             yield "its quorum-state is older than its log, so it could vote twice", None
         directory = self.quorum.unnamed_disk(log.evidence)
         if directory is not None:
@@ -335,6 +352,8 @@ class _Judge:
 
     def _falls_short(self, log: LogView) -> str | None:
         quorum, end = self.quorum, log.end_offset or 0
+        if self._unread(log, votes=True) or any(one.problem for one in log.evidence.segments):
+            return "of which a file could not be read"
         if not self.plans.boots[log.label].boots:
             return "which would not start"
         if log.label in quorum.tail_starts or log.label in quorum.fork_starts:

@@ -12,18 +12,21 @@ from kraftlog.audit.coverage import BASE, Coverage, JudgedRange, places
 from kraftlog.audit.verdict import Grade, Lag, Verdict, lagging, verdict_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
 from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import Thresholds
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
+    START_MS,
     Batch,
     Node,
     audit,
     healthy_log,
     partition,
     quorum,
+    snapshot,
     topic,
 )
 from tests.unit.faults.health import broker, on_its_disks
@@ -365,3 +368,23 @@ def test_since_when_is_told_of_the_first_offset_too(tmp_path: Path) -> None:
     assert found["brokers_unfenced"]["since_offset"] == 0
     (told,) = found["partitions_have_leaders"]["partitions"]
     assert told["since_offset"] == 2
+
+
+def test_what_a_limit_keeps_from_being_read_is_not_judged(tmp_path: Path) -> None:
+    """Neither are the offsets of such a batch missing, nor is a snapshot with one not complete."""
+    nodes, large = quorum(tmp_path), Batch(12, 2, (topic("x" * 600, 9),), None, LATER)
+    for node in nodes:
+        node.append(large, Batch(13, 2, (NO_OP,), None, LATER))
+        node.segment(0).unlink()
+        node.checkpoint(6, 1).write_bytes(snapshot([large], 1, START_MS))
+    result = audit(tmp_path, limits=Limits(window_size_bytes=256, batch_size_bytes=512))
+    assert {(one.check, one.severity) for one in result.findings} == {("record_decodes", "warning")}
+    gaps = dict(result.verdict.not_judged)
+    large_ones = "batches over batch_limit_bytes (1) were not read: raise it"
+    assert gaps["offsets_contiguous"] == "; ".join(f"{one}: {large_ones}" for one in ALL)
+    for check in ("log_start_covered", "snapshot_equals_replay"):
+        assert gaps[check].startswith(
+            f"1: {nodes[0].checkpoint(6, 1).name} cannot be read (a valid"
+        )
+    for check in ("snapshot_footer_last", "record_decodes"):
+        assert gaps[check].startswith("1: a checkpoint cannot be read (a valid batch of")

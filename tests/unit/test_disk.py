@@ -11,7 +11,7 @@ from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.epochs import EpochVector
-from kraftlog.quorum.evidence import SideFile
+from kraftlog.quorum.evidence import FileProblem, SideFile
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.disk import disk_of, replayed_records
@@ -187,7 +187,8 @@ def test_a_side_file_that_is_gone_meanwhile_says_so(tmp_path: Path) -> None:
     modified_ms = path.stat().st_mtime_ns // 1_000_000
     path.unlink()
     found = collect(replicas, LIMITS, Redactor(None), replay=False).replicas[0].quorum_state
-    assert found == SideFile(str(path), modified_ms, None, "No such file or directory")
+    problem = FileProblem(str(path), "quorum_state", "No such file or directory", True)
+    assert found == SideFile(str(path), modified_ms, None, unread=problem)
 
 
 def test_a_record_that_cannot_be_decoded_and_offsets_that_are_missing(tmp_path: Path) -> None:

@@ -2,16 +2,25 @@
 those of a live node do.
 """
 
+import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import Finding, audit_of
+from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.pipeline.decode import decode
 from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.restart import Restart, Safety, restarts
+from kraftlog.tables.lake import Lake
+from tests.in_process import run_of
 from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, quorum
 from tests.unit.faults.table import AT, END_POSITION, LATER
+from tests.unit.test_directory import as_nobody
 
 NEXT = Batch(12, 2, (NO_OP,), None, LATER).raw()
 
@@ -77,3 +86,129 @@ def test_a_segment_in_the_middle_that_is_gone_meanwhile_explains_the_hole(tmp_pa
     result = audit_of(Quorum(collect(replicas, LIMITS, Redactor(None))))
     assert [one.check for one in result.findings if one.row.replica == "1"] == ["file_readable"]
     assert "errored" not in {one.result for one in result.results}
+
+
+SHUT = "could not be read (it is not a regular file)"
+INDEX = "00000000000000000006.index"
+
+
+def shut(path: Path) -> None:
+    """A file that is listed as one, and that nobody can read."""
+    path.unlink()
+    path.mkdir()
+
+
+def where_shut(root: Path, name: str) -> tuple[AuditResult, dict[str, Restart]]:
+    """The audit, and who may restart, where a file beside the log of node 3 cannot be read."""
+    node = quorum(root)[2]
+    path = (node.home if name == "meta.properties" else node.folder) / name
+    if name == INDEX:
+        path.write_bytes(struct.pack(">iiii", 3, AT[9], 5, AT[11]))
+        node.segment(6).write_bytes(node.segment(6).read_bytes()[: AT[11]])
+    path.touch()
+    replicas = find_replicas([str(root)])
+    shut(path)
+    found = Quorum(collect(replicas, LIMITS, Redactor(None)))
+    return audit_of(found), {one.replica: one for one in restarts(found)}
+
+
+@pytest.mark.parametrize(
+    ("name", "not_judged"),
+    [
+        ("quorum-state", {"quorum_state_present", "epoch_within_quorum_state", "log_end_lost"}),
+        ("leader-epoch-checkpoint", {"epoch_checkpoint_agrees", "log_end_lost"}),
+        ("partition.metadata", {"meta_properties_valid"}),
+        (INDEX, {"index_agrees", "log_end_lost"}),
+    ],
+)
+def test_what_cannot_be_read_is_told_as_that_and_not_judged(
+    tmp_path: Path, name: str, not_judged: set[str]
+) -> None:
+    """It is neither missing nor damaged; and a log may have lost what only this file tells of."""
+    result, may = where_shut(tmp_path, name)
+    (one,) = [one for one in result.findings if one.severity != "info"]
+    assert (one.check, one.severity, one.row.replica) == ("file_readable", "warning", "3")
+    assert one.row.message == (
+        f"The file {name} {SHUT}. Nothing is known of what it holds. "
+        "Make it readable or copy it again, then audit again."
+    )
+    assert {check for check, _ in result.verdict.not_judged} == not_judged
+    assert {why for _, why in result.verdict.not_judged} == {f"3: {name} {SHUT}"}
+    for each in result.results:
+        assert each.check not in not_judged or "3" not in {one.replica for one in each.judged}
+    again = f"{name} {SHUT}: make it readable or copy it again"
+    assert may["3"] == Restart("3", 3, Safety.UNKNOWN, again)
+    assert {may[label].reason for label in ("1", "2")} == {
+        "nothing is lost; but while the node is down the others are a majority only with voter 3, of which a file could not be read"
+    }
+
+
+def test_whose_copy_it_is_cannot_be_read(tmp_path: Path) -> None:
+    result, may = where_shut(tmp_path, "meta.properties")
+    told = {one.check for one in result.findings if one.row.replica == "3"}
+    assert told == {"file_readable"}
+    assert dict(result.verdict.not_judged)["meta_properties_valid"] == f"3: meta.properties {SHUT}"
+    assert may["3"].safety == Safety.UNKNOWN
+
+
+def test_an_index_that_is_gone_meanwhile_is_told_as_such(tmp_path: Path) -> None:
+    """A leader deletes those of old segments."""
+    node = quorum(tmp_path)[0]
+    index = node.segment(0).with_suffix(".index")
+    index.write_bytes(b"")
+    replicas = find_replicas([str(tmp_path)])
+    index.unlink()
+    (one,) = audit_of(Quorum(collect(replicas, LIMITS, Redactor(None)))).findings
+    assert (one.check, one.severity, one.row.replica) == ("file_readable", "info", "1")
+
+
+def test_of_a_folder_that_cannot_be_listed_nothing_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = quorum(tmp_path)[2]
+    node.folder.chmod(0)
+    as_nobody(monkeypatch, [node.folder])
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(found)
+    told = [(one.check, one.severity) for one in result.findings if one.row.replica == "3"]
+    assert told == [("file_readable", "critical")]
+    assert {"quorum_state_present", "log_end_lost"} <= dict(result.verdict.not_judged).keys()
+    may = {one.replica: one for one in restarts(found)}
+    assert may["3"].safety == Safety.UNKNOWN
+    assert "only with voter 3, of which a file could not be read" in may["1"].reason
+
+
+def test_a_snapshot_that_cannot_be_read_may_reach_the_start_of_its_log(tmp_path: Path) -> None:
+    """Nothing is lost that it may hold, and nobody knows whether the node starts."""
+    node = quorum(tmp_path)[2]
+    node.segment(0).unlink()
+    replicas, path = find_replicas([str(tmp_path)]), node.checkpoint(6, 1)
+    shut(path)
+    found = Quorum(collect(replicas, LIMITS, Redactor(None)))
+    result = audit_of(found)
+    (one,) = [one for one in result.findings if one.severity != "info"]
+    assert (one.check, one.severity, one.row.replica) == ("file_readable", "warning", "3")
+    unread = f"3: {path.name} cannot be read (it is not a regular file)"
+    assert dict(result.verdict.not_judged)["log_start_covered"] == unread
+    assert dict(result.verdict.not_judged)["snapshot_equals_replay"] == unread
+    may = {one.replica: one for one in restarts(found)}
+    again = f"{path.name} {SHUT}: make it readable or copy it again"
+    assert may["3"] == Restart("3", 3, Safety.UNKNOWN, again)
+
+
+@pytest.mark.parametrize("name", ["00000000000000000006.log", "quorum-state"])
+def test_a_file_that_was_made_readable_is_read_by_the_next_run(tmp_path: Path, name: str) -> None:
+    """Its size and time are as they were."""
+    path = quorum(tmp_path / "in")[2].folder / name
+    raw, times = path.read_bytes(), path.stat().st_mtime_ns
+    first, second, third = (run_of(tmp_path / "in", tmp_path / "lake") for _ in range(3))
+    assert first.replicas
+    shut(path)
+    assert decode(first)
+    path.rmdir()
+    path.write_bytes(raw)
+    os.utime(path, ns=(times, times))
+    assert decode(second)
+    faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"])
+    assert faults.num_rows == 0
+    assert not decode(third)

@@ -1,5 +1,6 @@
 """The rows of replicas and of their epochs in full, and what a snapshot shows of its ends."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,12 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.evidence import no_batches
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
+from kraftlog.report.view import offsets_behind
 from tests.unit.audit_logs import (
     CLUSTER,
     FOLDER,
@@ -69,6 +72,19 @@ def test_a_replica_without_a_log(tmp_path: Path) -> None:
     nodes[2].checkpoint(6, 1).unlink()
     row = replica_rows(quorum_of(tmp_path))[2]
     assert (row["log_start_offset"], row["log_end_offset"], row["snapshots"]) == (0, 0, [])
+
+
+def test_a_log_that_cannot_be_read_ends_nowhere(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False)
+    first, *others = evidence.replicas
+    unread = tuple(replace(one, problem="the disk fails") for one in first.segments)
+    nothing = replace(first, segments=unread, log=no_batches())
+    row, *rest = replica_rows(Quorum(replace(evidence, replicas=(nothing, *others))))
+    assert (row["log_start_offset"], row["log_end_offset"], row["role"]) == (None, None, "voter")
+    assert [one["log_end_offset"] for one in rest] == [12, 12]
+    assert offsets_behind(row, [row, *rest]) is None
+    assert [offsets_behind(one, [row, *rest]) for one in rest] == [0, 0]
 
 
 def test_an_epoch_file_that_was_not_cut_with_its_log(tmp_path: Path) -> None:

@@ -167,6 +167,16 @@ def _(nodes: list[Node]) -> None:
         node.append(LARGE)
 
 
+@fault(
+    "record_decodes", "warning", "1", 12, END_POSITION, "is over the limit",
+    limits=Limits(window_size_bytes=256, batch_size_bytes=512),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What was not read because of its size is not missing where the log goes on."""
+    for node in nodes:
+        node.append(LARGE, Batch(13, 2, (NO_OP,), None, LATER))
+
+
 def _compressed(codec: int, payload: bytes) -> Damage:
     """One record in a compressed batch, in all logs."""
     batch = Batch(12, 2, (NO_OP,), None, LATER, codec, payload)
