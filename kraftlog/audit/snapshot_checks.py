@@ -470,8 +470,8 @@ def below_start(quorum: Quorum) -> Iterator[BadRow]:
     "KIP-630 Interaction with the Kafka Controller, KIP-630 Changes to Leader Election",
     "no .part and no .deleted file is left",
     action="know", over=coverage.files,
-    meaning="""A file is left of a snapshot that was never finished (.part), or of one that waits
-    for its removal (.deleted). This is usual in copies of running nodes.""",
+    meaning="""A file is left of a snapshot that was not finished when it was copied (.part), or of
+    one that waits for its removal (.deleted). This is usual in copies of running nodes.""",
     advice="""Nothing needs to be done. But a .part that grows in no later copy, together with
     election_storm, points to a node that cannot fetch a snapshot within its timeout
     (KAFKA-19541).""",
@@ -491,8 +491,8 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
             size += f", last written {idle / 1000:,.0f} s before the newest record at hand"
         yield BadRow(
             one.replica,
-            f"The file {evidence.name} ({size}) is a snapshot that was never finished. "
-            "Kafka removes it at its next start: nothing needs to be done.",
+            f"The file {evidence.name} ({size}) is a snapshot that was not finished when it was copied. "
+            "Kafka removes what is left of it at its next start: nothing needs to be done.",
             one.path,
             other_replica=peer.replica if peer else None,
             evidence={
