@@ -17,7 +17,7 @@ from kraftlog.audit.triage import called
 from kraftlog.plain import numbers, offsets_text
 from kraftlog.quorum.copies import copied_before, copied_first
 from kraftlog.quorum.describe import keeping_up, told_ms
-from kraftlog.quorum.ends import witnesses
+from kraftlog.quorum.ends import is_closed_at_end, witnesses
 from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -142,6 +142,13 @@ class _Judge:
             who = called(self.quorum, self.quorum.by_label[furthest])
             why = f"{who} holds {held}, which no voter at hand does: that is {again}"
             yield Safety.UNKNOWN, why, None
+        elif votes and self._written_alone is not None:
+            holder, start, seconds = self._written_alone
+            held = offsets_text(start, holder.end_offset)
+            who = "it" if holder is log else called(self.quorum, holder)
+            first = "; if it is down already, start it first" if holder is log else ""
+            why = f"{who} alone holds {held}, written over {seconds} s, and a leader stops within seconds where no majority follows: that is {again}{first}"
+            yield Safety.UNKNOWN, why, None
 
     @cached_property
     def _too_few(self) -> frozenset[str]:
@@ -152,6 +159,26 @@ class _Judge:
         """Where observers hold more than any voter at hand does."""
         starts = ((log.label, beyond_voters(self.quorum, log)) for log in self.quorum.peers)
         return {label: start for label, start in starts if start is not None}
+
+    @cached_property
+    def _written_alone(self) -> tuple[LogView, int, int] | None:
+        """The voter that holds what no majority can hold by the copies, though it was written in one
+        epoch over more time than copying takes, from where on and over how many seconds; None where
+        a running leader shows what it holds. Source: LeaderState, KAFKA-15489.
+        """
+        if self.quorum.pulled is not None or self._keep_up is not None:
+            return None
+        for log in (one for copies in self.quorum.holders.values() for one in copies):
+            alone = self._alone_from(log, len(self._missing))
+            if alone is None:
+                continue
+            start = max(alone, self.quorum.bounds.lower)
+            rows = log.rows[(log.base >= start) & (log.epochs == log.last_epoch)]
+            times = log.evidence.log.max_timestamps[rows]
+            ms = int(times[-1] - times[0]) if len(rows) else 0
+            if ms > self.quorum.thresholds.copy_skew_ms:
+                return log, int(log.base[log.base >= start][0]), ms // 1000
+        return None
 
     @property
     def _are_few(self) -> bool:
@@ -177,15 +204,15 @@ class _Judge:
             for one in copies
         )
 
-    def _alone_from(self, log: LogView) -> int | None:
-        """Where the part of a voter's log begins that no majority of the copies holds; None where
-        they hold it to its end, or are too few to tell.
+    def _alone_from(self, log: LogView, others: int = 0) -> int | None:
+        """Where the part of a voter's log begins that no majority of the copies holds, nor of them
+        and so many others; None where they hold it to its end, or are too few to tell.
         """
         end, majority = log.end_offset or 0, self.quorum.bounds.majority
         held = [
             end if log in copies else min(self.quorum.surely_agree(log, one) for one in copies)
             for copies in self.quorum.holders.values()
-        ]
+        ] + [end] * others
         if len(held) < majority or log.label in self.quorum.tail_starts:
             return None
         start = sorted(held, reverse=True)[majority - 1]
@@ -309,7 +336,8 @@ class _Judge:
             return f"nothing is lost: what is missing from offset {end} on comes from the leader{self._meanwhile(log)}"
         alone = self._alone_from(log)
         if alone is not None:
-            return f"nothing that is known to be committed is lost; but wait until another voter holds {offsets_text(max(alone, lower), end)} as well"
+            held = offsets_text(max(alone, lower), end)
+            return f"nothing that is known to be committed is lost; but wait until another voter holds {held} as well, or start it first if it is down already"
         if meanwhile := self._meanwhile(log):
             return f"nothing is lost{meanwhile}"
         return self._without(log)
@@ -390,7 +418,8 @@ class _Judge:
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does
         not; first of all voters those that did not keep up, lack what is committed, or have to cut
-        their log: without them the others are no majority while one more is down.
+        their log: without them the others are no majority while one more is down. Before them who
+        was stopped, and holds what no majority does: who starts later cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
@@ -401,4 +430,6 @@ class _Judge:
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
+        if votes and is_closed_at_end(log) and self._alone_from(log) is not None:
+            rank = -2
         return (0 if votes else 1, rank, one.node_id or 0)
