@@ -247,7 +247,7 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
     meaning="""The header's LastContainedLogTimestamp is not the time of the last record before the
     snapshot's end. Kafka's retention of snapshots goes by that time. A file whose header was
     changed may be changed elsewhere, too. Where it is the time of a later batch of the same epoch,
-    or of a batch in another snapshot, Kafka has written it so, and it is only a note: a leader under
+    or of a batch in another snapshot, Kafka has written it so, and it is only a note. A leader under
     load takes the time of a batch from a buffer that it has filled again meanwhile (KAFKA-20913, seen
     with Kafka 4.3.1 and 4.4.0).""",
     advice="""Look at snapshot_equals_replay for the same file. If that holds, only retention by
