@@ -269,12 +269,17 @@ class MassDeletion:
     def go_on(self, table: str, gone: Mapping[str, Any]) -> None:
         """Take in again what `going_on` has said of one kind."""
         rows = [(now, offset, _removal(table, value)) for now, offset, value in gone["rows"]]
-        young = {tuple(key): offset for key, offset in gone["young"]}
+        young = {_as_key(key): offset for key, offset in gone["young"]}
         self._gone[table] = _Gone(rows, 0, [_Pause(*one) for one in gone["pauses"]], young)
         if gone["told"] is not None:
             first, last, removed, total, many_from = gone["told"]
             names = tuple(_removal(table, value) for value in gone["names"])
             self._worst[table] = Crowd(table, first, last, removed, total, many_from, names)
+
+
+def _as_key(part: Any) -> Any:
+    """A key as it was before it was JSON."""
+    return tuple(map(_as_key, part)) if isinstance(part, list) else part
 
 
 def _removal(table: str, value: Data) -> Change:
