@@ -133,7 +133,8 @@ def _not_dropped(
         log.label,
         f"{sentence(called(quorum, log))} keeps {counted(debt, 'byte')} that retention should have dropped, in {counted(len(dropped), 'snapshot')} and the log below. "
         f"{why} The settings log.retention.* do not count for this log. "
-        "Delete nothing by hand: find out why the node does not delete files. Look at its server.log, at the permissions, and whether the disk is read-only.",
+        "Delete nothing by hand. Unless the node was started within the minute before it was copied, find out why it does not delete files. "
+        "Look at its server.log, at the permissions, and whether the disk is read-only.",
         dropped[0].path,
         evidence={
             "debt_bytes": debt,

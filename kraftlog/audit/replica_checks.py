@@ -28,7 +28,13 @@ from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
-from kraftlog.quorum.shortfalls import forgotten_vote, led_beyond, too_few_hold
+from kraftlog.quorum.shortfalls import (
+    WrittenAlone,
+    forgotten_vote,
+    led_beyond,
+    too_few_hold,
+    written_alone,
+)
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
@@ -141,7 +147,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     lost. At level info one voter ends before the committed bound and cannot win by itself: it
     lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells. At
     level warning too many voters end there for all of them to lag: one has lost what was committed,
-    or they were copied at different times.""",
+    or they were copied at different times; or one voter alone holds what a leader without a
+    majority would not have written.""",
     advice="""Start first a voter that holds the committed offsets, and wait until it leads. Do not
     start only the voters that the finding lists. At level warning, compare the times of the copies,
     and copy those voters again. At level info nothing needs to be done, unless
@@ -193,6 +200,23 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
                 "missing_voters": list(bounds.missing_voters),
             },
         )
+
+    alone = written_alone(quorum)
+    if alone is not None:
+        yield _alone_row(quorum, alone)
+
+
+def _alone_row(quorum: Quorum, alone: WrittenAlone) -> BadRow:
+    end, who = alone.log.end_offset, sentence(called(quorum, alone.log))
+    return BadRow(
+        alone.log.label,
+        f"{who} alone holds {offsets_text(alone.start, end)}, written over {alone.seconds} s in one epoch. "
+        "Since Kafka 3.7 a leader stops within seconds where no majority follows it: other voters have lost that, or were copied too early. Copy all voters again. If all are down, keep their folders, and start this one first.",
+        offset=alone.start,
+        end_offset=end,
+        severity="warning",
+        evidence={"committed_lower": quorum.bounds.lower, "seconds": alone.seconds},
+    )
 
 
 def _too_few_words(quorum: Quorum, lacking: frozenset[str], them: str) -> str:

@@ -265,8 +265,9 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
     meaning="""The header's LastContainedLogTimestamp is not the time of the last record before the
     snapshot's end. Kafka's retention of snapshots goes by that time. A file whose header was
     changed may be changed elsewhere, too. Where it is the time of a later batch of the same epoch,
-    Kafka has written it so, and it is only a note: a leader under load takes the time of a batch from
-    a buffer that it has filled again meanwhile (KAFKA-20913, seen with Kafka 4.4.0).""",
+    or of a batch in another snapshot, Kafka has written it so, and it is only a note. A leader under
+    load takes the time of a batch from a buffer that it has filled again meanwhile (KAFKA-20913, seen
+    with Kafka 4.3.1 and 4.4.0).""",
     advice="""Look at snapshot_equals_replay for the same file. If that holds, only retention by
     time goes wrong, and only until the next snapshot.""",
 )  # fmt: skip
@@ -279,11 +280,11 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
             row = int(log.rows[index])
             newest = int(log.evidence.log.max_timestamps[row])
             if int(log.last[index]) == one.end_offset - 1 and newest != stamp:
-                later = _later_of(log, index, stamp)
+                later = _later_of(log, index, stamp) or _in_another(quorum, one, newest, stamp)
                 why = (
                     "Retention by time uses that time, and the file may have been changed. Compare its state with the log's."
                     if later is None
-                    else f"That is the time of offset {later}, which the leader wrote before it took the snapshot: Kafka does so under load (KAFKA-20913). Nothing is wrong."
+                    else f"That is the time of {later}, which the leader wrote before it took the snapshot: Kafka does so under load (KAFKA-20913). Nothing is wrong."
                 )
                 yield BadRow(
                     one.replica,
@@ -298,12 +299,22 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
             break
 
 
-def _later_of(log: LogView, index: int, stamp: int) -> int | None:
-    """The base offset of the next batch of a time after one batch of the same epoch."""
+def _later_of(log: LogView, index: int, stamp: int) -> str | None:
+    """The next batch of a time after one batch of the same epoch, by its base offset."""
     after = slice(index + 1, None)
     is_it = log.evidence.log.max_timestamps[log.rows[after]] == stamp
     found = np.flatnonzero(is_it & (log.epochs[after] == log.epochs[index]))
-    return int(log.base[after][found[0]]) if len(found) else None
+    return f"offset {int(log.base[after][found[0]])}" if len(found) else None
+
+
+def _in_another(quorum: Quorum, own: SnapshotView, newest: int, stamp: int) -> str | None:
+    """Another snapshot with a batch of a time after the newest record's, by its name: a leader
+    writes its snapshots by the buffers of its log. Source: KafkaRaftClient.createSnapshot.
+    """
+    for one in quorum.own_snapshots if stamp > newest else ():
+        if one.id != own.id and stamp in one.evidence.batches.max_timestamps:
+            return f"a batch in snapshot {one.evidence.name}"
+    return None
 
 
 def _time(stamp: int) -> str:
@@ -515,8 +526,8 @@ def below_start(quorum: Quorum) -> Iterator[BadRow]:
     "KIP-630 Interaction with the Kafka Controller, KIP-630 Changes to Leader Election",
     "no .part and no .deleted file is left",
     action="know", over=coverage.files,
-    meaning="""A file is left of a snapshot that was never finished (.part), or of one that waits
-    for its removal (.deleted). This is usual in copies of running nodes.""",
+    meaning="""A file is left of a snapshot that was not finished when it was copied (.part), or of
+    one that waits for its removal (.deleted). This is usual in copies of running nodes.""",
     advice="""Nothing needs to be done. But a .part that grows in no later copy, together with
     election_storm, points to a node that cannot fetch a snapshot within its timeout
     (KAFKA-19541).""",
@@ -536,8 +547,8 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
             size += f", last written {idle / 1000:,.0f} s before the newest record at hand"
         yield BadRow(
             one.replica,
-            f"The file {evidence.name} ({size}) is a snapshot that was never finished. "
-            "Kafka removes it at its next start: nothing needs to be done.",
+            f"The file {evidence.name} ({size}) is a snapshot that was not finished when it was copied. "
+            "Kafka removes what is left of it at its next start: nothing needs to be done.",
             one.path,
             other_replica=peer.replica if peer else None,
             evidence={

@@ -30,7 +30,7 @@ from kraftlog.quorum.chain import Chain, expected_bases
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
-from kraftlog.state.declare import Data
+from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import Change, State
@@ -126,28 +126,42 @@ class _Gone:
     """What went of one kind, and from which on it is close enough to the last one to count; a
     removal takes the same time, however many went before. A pause is a time without a removal, far
     longer than those that follow it, or that something came: the state before a crowd is to hold
-    all of it.
+    all of it. What came behind a removal that counts is `young`, with the offset at which it came:
+    it may go again.
     """
 
     rows: list[tuple[int, int, Change]] = field(default_factory=list)
     start: int = 0
     pauses: list[_Pause] = field(default_factory=list)
+    young: dict[Key, int] = field(default_factory=dict)
 
-    def came(self) -> None:
+    def came(self, now: int, offset: int, key: Key, window_ms: int) -> None:
         """What goes from here on may be a crowd alone, however soon."""
-        if self.rows and not self._is_behind_one:
+        if not self.rows:
+            return
+        if abs(now - self.rows[-1][0]) > window_ms:
+            self.young.clear()
+        else:
+            self.young[key] = offset
+        if not self._is_behind_one:
             self.pauses.append(_Pause(len(self.rows), _CAME))
 
-    def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
+    def add(self, now: int, offset: int, change: Change, window_ms: int) -> bool:
+        """Whether it counts."""
+        while self.start < len(self.rows) and abs(now - self.rows[self.start][0]) > window_ms:
+            self.start += 1
+        first = self.rows[self.start][1] if self.start < len(self.rows) else offset
+        if self.young.pop(change.key, first) > first:
+            return False
         if self.rows and not self._is_behind_one:
             self._pause(now - self.rows[-1][0])
         self.rows.append((now, offset, change))
-        while abs(now - self.rows[self.start][0]) > window_ms:
-            self.start += 1
         if 2 * self.start > len(self.rows):
             self.pauses = _behind(self.pauses, self.start)
             del self.rows[: self.start]
             self.start = 0
+            self.young = {key: at for key, at in self.young.items() if at > first}
+        return True
 
     @property
     def _is_behind_one(self) -> bool:
@@ -180,7 +194,8 @@ def _behind(pauses: Iterable[_Pause], start: int) -> list[_Pause]:
 @dataclass(slots=True)
 class MassDeletion:
     """Watches how many objects of each kind go within a window of time; tells each crowd once, at
-    its largest; of two that overlap, the larger one.
+    its largest; of two that overlap, the larger one. What came after the first of a window went,
+    and goes in it again, is not counted: no state ever held both.
     """
 
     limits: Thresholds
@@ -199,12 +214,14 @@ class MassDeletion:
             if change.after is None and change.table in WATCHED:
                 yield from self._removed(change, state, now, offset)
             elif change.before is None and change.table in self._gone:
-                self._gone[change.table].came()
+                window_ms = self.limits.mass_deletion_window_ms
+                self._gone[change.table].came(now, offset, change.key, window_ms)
 
     def _removed(self, change: Change, state: State, now: int, offset: int) -> Iterator[Crowd]:
         table = change.table
         gone = self._gone.setdefault(table, _Gone())
-        gone.add(now, offset, change, self.limits.mass_deletion_window_ms)
+        if not gone.add(now, offset, change, self.limits.mass_deletion_window_ms):
+            return
         left = len(state.rows(table))
         start = gone.crowd(lambda count: self._many(table, count, left))
         if start is None:
@@ -243,16 +260,26 @@ class MassDeletion:
             worst = self._worst.get(table)
             names = None if worst is None else [one.before for one in worst.changes]
             told = None if worst is None else worst[1:-1]
-            yield table, {"rows": rows, "pauses": pauses, "told": told, "names": names}
+            young = list(gone.young.items())
+            yield (
+                table,
+                {"rows": rows, "pauses": pauses, "young": young, "told": told, "names": names},
+            )
 
     def go_on(self, table: str, gone: Mapping[str, Any]) -> None:
         """Take in again what `going_on` has said of one kind."""
         rows = [(now, offset, _removal(table, value)) for now, offset, value in gone["rows"]]
-        self._gone[table] = _Gone(rows, 0, [_Pause(*one) for one in gone["pauses"]])
+        young = {_as_key(key): offset for key, offset in gone["young"]}
+        self._gone[table] = _Gone(rows, 0, [_Pause(*one) for one in gone["pauses"]], young)
         if gone["told"] is not None:
             first, last, removed, total, many_from = gone["told"]
             names = tuple(_removal(table, value) for value in gone["names"])
             self._worst[table] = Crowd(table, first, last, removed, total, many_from, names)
+
+
+def _as_key(part: Any) -> Any:
+    """A key as it was before it was JSON."""
+    return tuple(map(_as_key, part)) if isinstance(part, list) else part
 
 
 def _removal(table: str, value: Data) -> Change:

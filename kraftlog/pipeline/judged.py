@@ -25,7 +25,7 @@ from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 
 _UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
 
-_FORM = 4
+_FORM = 5
 """How rows say what goes on; after those of another form, all is told anew."""
 
 

@@ -131,7 +131,9 @@ def _records_of_an_append(log: LogView, unfinished: Fault) -> int:
 
 def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
     """The entry of an epoch that begins at or behind the end: its first batch stood there. Only a
-    leader that was stopped before its first write leaves such an entry at the end.
+    leader that was stopped before its first write leaves such an entry at the end, and retention
+    one of the epoch that stands before it: where the log's start moves to its end, the newest entry
+    moves along. Source: LeaderEpochFileCache.assign, truncateFromStartAsyncFlush.
     """
     file = log.evidence.epoch_checkpoint
     entries: list[tuple[int, int]] = file.value if file is not None and file.value else []
@@ -139,7 +141,7 @@ def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
     for epoch, start in entries:
         in_order = epoch > previous[0] and start >= previous[1]
         previous = epoch, start
-        unwritten = start == end and is_closed_at_end(log)
+        unwritten = start == end and (epoch == log.last_epoch or is_closed_at_end(log))
         if in_order and start >= end and not unwritten and file is not None:
             words = f"its leader-epoch-checkpoint says that epoch {epoch} began at offset {start}"
             yield Witness(start + 1, words, file.path)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kraftlog.plain import natural
 from kraftlog.quorum.candidates import candidates
 from kraftlog.quorum.copies import copied_before
+from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
 from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.logview import LogView
@@ -23,6 +24,16 @@ class LedEpoch(NamedTuple):
     epoch: int
     end: int
     holders: list[str]
+
+
+class WrittenAlone(NamedTuple):
+    """The voter's log whose end nobody else holds, from where on, and over how many seconds it was
+    written.
+    """
+
+    log: LogView
+    start: int
+    seconds: int
 
 
 def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
@@ -86,3 +97,39 @@ def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
     if reached >= (log.end_offset or 0):
         return None
     return None if any(copied_before(quorum, one, reached) for one in voters) else reached
+
+
+def alone_from(quorum: Quorum, log: LogView, others: int = 0) -> int | None:
+    """Where the part of a voter's log begins that no majority of the copies holds, nor of them and
+    so many others; None where they hold it to its end, or are too few to tell.
+    """
+    end, majority = log.end_offset or 0, quorum.bounds.majority
+    held = [
+        end if log in copies else min(quorum.surely_agree(log, one) for one in copies)
+        for copies in quorum.holders.values()
+    ] + [end] * others
+    if len(held) < majority or log.label in quorum.tail_starts:
+        return None
+    start = sorted(held, reverse=True)[majority - 1]
+    return start if max(start, quorum.bounds.lower) < end else None
+
+
+def written_alone(quorum: Quorum) -> WrittenAlone | None:
+    """What a voter holds and no majority can hold by the copies, though it was written in one epoch
+    over more time than copying takes; None where a running leader shows what it holds. Since Kafka
+    3.7 a leader whom no majority follows resigns within seconds. Source: LeaderState, KAFKA-15489.
+    """
+    told = None if quorum.describe_is_outdated else quorum.evidence.described
+    if quorum.pulled is not None or (told is not None and keeping_up(told) is not None):
+        return None
+    for log in (one for copies in quorum.holders.values() for one in copies):
+        alone = alone_from(quorum, log, len(quorum.bounds.missing_voters))
+        if alone is None:
+            continue
+        start = max(alone, quorum.bounds.lower)
+        rows = log.rows[(log.base >= start) & (log.epochs == log.last_epoch)]
+        times = log.evidence.log.max_timestamps[rows]
+        ms = int(times[-1] - times[0]) if len(rows) else 0
+        if ms > quorum.thresholds.copy_skew_ms:
+            return WrittenAlone(log, int(log.base[log.base >= start][0]), ms // 1000)
+    return None

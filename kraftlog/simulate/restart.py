@@ -18,10 +18,18 @@ from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.describe import keeping_up
-from kraftlog.quorum.ends import witnesses
+from kraftlog.quorum.ends import is_closed_at_end, witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import beyond_voters, forgotten_vote, led_beyond, too_few_hold
+from kraftlog.quorum.shortfalls import (
+    WrittenAlone,
+    alone_from,
+    beyond_voters,
+    forgotten_vote,
+    led_beyond,
+    too_few_hold,
+    written_alone,
+)
 from kraftlog.quorum.tails import Fate
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
@@ -126,7 +134,7 @@ class _Judge:
             why = f"less than a majority of the voters was copied: nothing shows {told}"
             yield Safety.UNKNOWN, why, None
         yield from self._short(log, votes)
-        alone = self._alone_from(log) if votes else None
+        alone = alone_from(self.quorum, log) if votes else None
         if alone is not None and any(self._lost(one) for one in self.quorum.holders.values()):
             why = f"what it holds from offset {alone} on may have been committed, and others seem to have lost it; if it is down already, start it first"
             yield Safety.UNKNOWN, why, None
@@ -158,6 +166,13 @@ class _Judge:
             who = called(self.quorum, self.quorum.by_label[furthest])
             why = f"{who} holds {held}, which no voter at hand does: that is {again}"
             yield Safety.UNKNOWN, why, None
+        elif votes and self._written_alone is not None:
+            holder, start, seconds = self._written_alone
+            held = offsets_text(start, holder.end_offset)
+            who = "it" if holder is log else called(self.quorum, holder)
+            first = "; if it is down already, start it first" if holder is log else ""
+            why = f"{who} alone holds {held}, written over {seconds} s, and a leader stops within seconds where no majority follows: that is {again}{first}"
+            yield Safety.UNKNOWN, why, None
         vote = forgotten_vote(self.quorum, log)
         if vote is not None:
             why = f"it had a part in the election of epoch {vote.epoch}, of which its copy knows nothing: that is {again}"
@@ -172,6 +187,10 @@ class _Judge:
         """Where observers hold more than any voter at hand does."""
         starts = ((log.label, beyond_voters(self.quorum, log)) for log in self.quorum.peers)
         return {label: start for label, start in starts if start is not None}
+
+    @cached_property
+    def _written_alone(self) -> WrittenAlone | None:
+        return written_alone(self.quorum)
 
     @property
     def _are_few(self) -> bool:
@@ -197,20 +216,6 @@ class _Judge:
             or one.label in self._too_few
             for one in copies
         )
-
-    def _alone_from(self, log: LogView) -> int | None:
-        """Where the part of a voter's log begins that no majority of the copies holds; None where
-        they hold it to its end, or are too few to tell.
-        """
-        end, majority = log.end_offset or 0, self.quorum.bounds.majority
-        held = [
-            end if log in copies else min(self.quorum.surely_agree(log, one) for one in copies)
-            for copies in self.quorum.holders.values()
-        ]
-        if len(held) < majority or log.label in self.quorum.tail_starts:
-            return None
-        start = sorted(held, reverse=True)[majority - 1]
-        return start if max(start, self.quorum.bounds.lower) < end else None
 
     def _forgotten(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """What a voter must not have forgotten."""
@@ -324,9 +329,10 @@ class _Judge:
             return f"nothing is lost: what is missing from offset {end} on came after its files were copied{self._meanwhile(log)}"
         if end < lower:
             return f"nothing is lost: what is missing from offset {end} on comes from the leader{self._meanwhile(log)}"
-        alone = self._alone_from(log)
+        alone = alone_from(self.quorum, log)
         if alone is not None:
-            return f"nothing that is known to be committed is lost; but wait until another voter holds {offsets_text(max(alone, lower), end)} as well"
+            held = offsets_text(max(alone, lower), end)
+            return f"nothing that is known to be committed is lost; but wait until another voter holds {held} as well, or start it first if it is down already"
         if meanwhile := self._meanwhile(log):
             return f"nothing is lost{meanwhile}"
         return self._without(log)
@@ -400,7 +406,8 @@ class _Judge:
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does
         not; first of all voters those that did not keep up, lack what is committed, or have to cut
-        their log: without them the others are no majority while one more is down.
+        their log: without them the others are no majority while one more is down. Before them who
+        was stopped, and holds what no majority does: who starts later cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
@@ -411,4 +418,6 @@ class _Judge:
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
+        if votes and is_closed_at_end(log) and alone_from(self.quorum, log) is not None:
+            rank = -2
         return (0 if votes else 1, rank, one.node_id or 0)

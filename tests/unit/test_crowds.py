@@ -23,8 +23,10 @@ from kraftlog.state.state import Change, State
 from tests.unit.audit_logs import Node, audit, healthy_log
 
 LIMITS = Thresholds()
-Event = tuple[int, int, bool]
-"""When a topic went, how many were left then, and whether another came right before."""
+Event = tuple[int, int, bool, int]
+"""When a topic went, how many were left then, whether another came right before, and how many
+events before the topic itself had come (-1: it was there from the beginning).
+"""
 
 
 def named(number: int) -> Change:
@@ -42,29 +44,38 @@ def holding(left: int) -> State:
 STATES = [holding(left) for left in range(21)]
 
 
-def seen(watcher: MassDeletion, offset: int, event: Event) -> list[Crowd]:
-    now, left, another_came = event
-    came = [Change("topics", ("another",), None, {"name": "another"})] if another_came else []
-    found = [*watcher.see(came, STATES[left], now, offset)]
+def came_at(events: list[Event]) -> dict[int, set[int]]:
+    """Which topics come right before each removal; -1 is another that does not go."""
+    found = {at: {-1} if event[2] else set[int]() for at, event in enumerate(events)}
+    for at, event in enumerate(events):
+        if 0 <= event[3] <= at:
+            found[at - event[3]].add(at)
+    return found
+
+
+def seen(watcher: MassDeletion, offset: int, events: list[Event], came: set[int]) -> list[Crowd]:
+    now, left, _, _ = events[offset]
+    changes = [Change("topics", (str(one),), None, {"name": str(one)}) for one in sorted(came)]
+    found = [*watcher.see(changes, STATES[left], now, offset)]
     return [*found, *watcher.see([named(offset)], STATES[left], now, offset)]
 
 
 def told(events: list[Event]) -> list[Crowd]:
     watcher, found = MassDeletion(LIMITS), []
-    for offset, event in enumerate(events):
-        found += seen(watcher, offset, event)
+    for offset, came in came_at(events).items():
+        found += seen(watcher, offset, events, came)
     return [*found, *watcher.rest()]
 
 
 def told_in_two(events: list[Event], at: int) -> list[Crowd]:
     """What has gone by then is kept as JSON, and gone on with."""
     first, second, found = MassDeletion(LIMITS), MassDeletion(LIMITS), []
-    for offset, event in enumerate(events):
+    for offset, came in came_at(events).items():
         if offset == at:
             for table, gone in json.loads(json.dumps(list(first.going_on()), sort_keys=True)):
                 second.go_on(table, gone)
         watcher = first if offset < at else second
-        found += seen(watcher, offset, event)
+        found += seen(watcher, offset, events, came)
     return [*found, *(first if at >= len(events) else second).rest()]
 
 
@@ -73,36 +84,50 @@ def is_many(removed: int, left: int) -> bool:
     return removed >= LIMITS.mass_deletion_minimum and enough
 
 
-def begins(burst: list[tuple[int, int]], index: int, events: list[Event]) -> bool:
+Removal = tuple[int, int, bool]
+"""When it went, its offset, and whether something came since the removal before it."""
+
+
+def begins(burst: list[Removal], index: int) -> bool:
     """Another came right before; or nothing went for half a second, and four times as long as
     between those that follow, as far as none came between them.
     """
-    if events[burst[index][1]][2]:
+    if burst[index][2]:
         return True
     pause = burst[index][0] - burst[index - 1][0]
-    following = takewhile(lambda pair: not events[pair[1][1]][2], pairwise(burst[index:]))
+    following = takewhile(lambda pair: not pair[1][2], pairwise(burst[index:]))
     return pause > 500 and all(pause > 4 * (other[0] - one[0]) for one, other in following)
 
 
 def by_definition(events: list[Event]) -> list[Crowd]:
-    """Every removal looks at all that went within the window."""
-    gone: deque[tuple[int, int]] = deque()
-    worst, found = None, []
-    for offset, (now, left, _) in enumerate(events):
+    """Every removal looks at all that went within the window; what came after the first of them is
+    not counted.
+    """
+    gone: deque[Removal] = deque()
+    worst, found, young, has_come = None, [], dict[int, int](), False
+    for (offset, came), (now, left, _, _) in zip(came_at(events).items(), events, strict=True):
         if worst is not None and abs(now - gone[-1][0]) > LIMITS.mass_deletion_window_ms:
             found.append(worst)
             worst = None
             gone.clear()
-        gone.append((now, offset))
-        while abs(now - gone[0][0]) > LIMITS.mass_deletion_window_ms:
+            young.clear()
+        has_come = has_come or bool(came)
+        if came and gone:
+            is_soon = abs(now - gone[-1][0]) <= LIMITS.mass_deletion_window_ms
+            young = young | dict.fromkeys(came, offset) if is_soon else {}
+        while gone and abs(now - gone[0][0]) > LIMITS.mass_deletion_window_ms:
             gone.popleft()
+        if gone and young.get(offset, -1) > gone[0][1]:
+            continue
+        gone.append((now, offset, has_come))
+        has_come = False
         burst = list(gone)
         if not is_many(len(burst), left):
             continue
         starts = [
             index
             for index in range(1, len(burst))
-            if begins(burst, index, events) and is_many(len(burst) - index, left)
+            if begins(burst, index) and is_many(len(burst) - index, left)
         ]
         burst = burst[max(starts, default=0) :]
         first = burst[0][1]
@@ -113,7 +138,7 @@ def by_definition(events: list[Event]) -> list[Crowd]:
         # What was not too many before the burst began is the burst's own crowd.
         is_own = worst is not None and worst.first_offset < first <= many_from
         if worst is None or len(burst) >= worst.removed or is_own:
-            names = tuple(named(at) for _, at in burst[:NAMES_KEPT])
+            names = tuple(named(at) for _, at, _ in burst[:NAMES_KEPT])
             total = left + len(burst)
             worst = Crowd("topics", first, offset, len(burst), total, many_from, names)
     return found if worst is None else [*found, worst]
@@ -124,15 +149,15 @@ steps = st.sampled_from(
 )
 
 
-removals = st.tuples(steps, st.integers(0, 12), st.booleans())
+removals = st.tuples(steps, st.integers(0, 12), st.booleans(), st.integers(-1, 6))
 
 
 @given(st.lists(removals, max_size=60), st.integers(0, 60))
 def test_crowds_are_told_as_they_are_defined(given: list[Event], at: int) -> None:
     events, now = [], 0
-    for step, left, another_came in given:
+    for step, left, another_came, age in given:
         now += step
-        events.append((now, left, another_came))
+        events.append((now, left, another_came, age))
     assert told(events) == by_definition(events)
     assert told_in_two(events, at) == told(events)
 
@@ -141,11 +166,11 @@ def test_what_went_before_a_crowd_is_no_part_of_it() -> None:
     """Eight of twenty are not too many; eight of the twelve that were left then are by themselves,
     though with the others there were more.
     """
-    before = [(0, 12, False)] * 8
-    crowd = [(30_000, 11 - at, False) for at in range(8)]
+    before = [(0, 12, False, -1)] * 8
+    crowd = [(30_000, 11 - at, False, -1) for at in range(8)]
     (found,) = told([*before, *crowd])
     assert (found.first_offset, found.last_offset, found.removed, found.total) == (8, 15, 8, 12)
-    soon = [(1, left, at == 0) for at, (_, left, _) in enumerate(crowd)]
+    soon = [(1, left, at == 0, -1) for at, (_, left, _, _) in enumerate(crowd)]
     (found,) = told([*before, *soon])  # the state before it held all of it
     assert (found.first_offset, found.removed) == (8, 8)
 
@@ -154,27 +179,27 @@ def test_a_script_that_is_slow_is_one_crowd() -> None:
     """Each removal comes two or three seconds after the one before: all of them went together, and
     the one of half a minute before did not.
     """
-    slow = [(2000 * at + 700 * (at % 3), 19 - at, False) for at in range(20)]
+    slow = [(2000 * at + 700 * (at % 3), 19 - at, False, -1) for at in range(20)]
     (found,) = told(slow)
     assert (found.first_offset, found.removed, found.total) == (0, 20, 20)
-    before = (-30_000, 20, False)
+    before = (-30_000, 20, False, -1)
     (found,) = told([before, *slow])
     assert (found.first_offset, found.removed, found.total) == (1, 20, 20)
 
 
 def test_one_wild_clock_makes_no_crowd_of_what_goes_day_by_day() -> None:
     day = 86_400_000
-    slow = [(day * at, 12, False) for at in range(1, 30)]
-    assert told([(366 * day, 12, False), *slow]) == []
-    assert told([(-366 * day, 12, False), *slow]) == []
-    crowd = [(30 * day + at, 10 - at, False) for at in range(8)]
-    (found,) = told([(366 * day, 12, False), *slow, *crowd])
+    slow = [(day * at, 12, False, -1) for at in range(1, 30)]
+    assert told([(366 * day, 12, False, -1), *slow]) == []
+    assert told([(-366 * day, 12, False, -1), *slow]) == []
+    crowd = [(30 * day + at, 10 - at, False, -1) for at in range(8)]
+    (found,) = told([(366 * day, 12, False, -1), *slow, *crowd])
     assert (found.first_offset, found.removed) == (30, 8)
 
 
 def test_a_crowd_is_not_hidden_by_a_smaller_one_behind_it() -> None:
-    first = [(0, 12 - at, False) for at in range(8)]
-    second = [(5000, 4 - at, False) for at in range(4)]
+    first = [(0, 12 - at, False, -1) for at in range(8)]
+    second = [(5000, 4 - at, False, -1) for at in range(4)]
     (found,) = told([*first, *second])
     assert (found.first_offset, found.removed) == (0, 11)
 
@@ -183,15 +208,26 @@ def test_a_crowd_is_not_hidden_by_a_larger_one_before_it() -> None:
     """Topics come and go, never a minute apart: more than half of them within seconds, then one,
     then nearly all at once.
     """
-    churn = [(1000 * at, 12, True) for at in range(20)]
-    wipe = [(110_000, 11 - at, False) for at in range(10)]
-    crowds = told([*churn, (75_000, 12, True), *wipe])
+    churn = [(1000 * at, 12, True, -1) for at in range(20)]
+    wipe = [(110_000, 11 - at, False, -1) for at in range(10)]
+    crowds = told([*churn, (75_000, 12, True, -1), *wipe])
     assert [one[1:4] for one in crowds] == [(7, 19, 13), (21, 30, 10)]
+
+
+def test_what_comes_and_goes_is_no_crowd() -> None:
+    """One topic is created and removed again and again, and there were never more than two. What is
+    created anew when a crowd has gone, and goes again, went once.
+    """
+    assert told([(1000 * at, 1, False, 0) for at in range(200)]) == []
+    crowd = [(at, 4, False, -1) for at in range(5)]
+    again = [(1000 + at, 4, False, 2) for at in range(5)]
+    (found,) = told([*crowd, *again])
+    assert (found.first_offset, found.last_offset, found.removed) == (0, 4, 5)
 
 
 def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:
     began = process_time()
-    (window,) = told([(at // 10, 1, False) for at in range(40_000)])
+    (window,) = told([(at // 10, 1, False, -1) for at in range(40_000)])
     assert window.removed == 40_000
     assert len(window.changes) == NAMES_KEPT
     assert process_time() - began < 10, "each looked at all before it"

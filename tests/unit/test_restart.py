@@ -452,12 +452,49 @@ def test_what_one_voter_alone_holds_is_to_be_on_another_one_first(tmp_path: Path
     nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER))
     assert told(tmp_path, "2") == (
         Safety.SAFE,
-        "nothing that is known to be committed is lost; but wait until another voter holds offsets 12 to 13 as well",
+        "nothing that is known to be committed is lost; but wait until another voter holds offsets 12 to 13 as well, or start it first if it is down already",
         None,
     )
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     assert "another voter holds offset 13 as well" in told(tmp_path, "2")[1]
     assert told(tmp_path, "1")[1].endswith("only with voter 3, which has to catch up first")
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_who_was_stopped_with_what_it_alone_holds_starts_first(
+    is_closed: bool, tmp_path: Path
+) -> None:
+    """While it runs it is the leader, and the last to be restarted."""
+    nodes = quorum(tmp_path)
+    nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER))
+    if is_closed:
+        nodes[1].segment(6).with_suffix(".index").write_bytes(b"")
+        (nodes[1].folder / f"{13:020d}.snapshot").write_bytes(b"")
+    found = answers(tmp_path)
+    assert {one.safety for one in found.values()} == {Safety.SAFE}
+    assert [*found] == (["2", "1", "3"] if is_closed else ["1", "3", "2"])
+
+
+@pytest.mark.parametrize("apart_ms", [60_000, 60_001])
+def test_no_leader_writes_alone_for_longer_than_copying_takes(
+    apart_ms: int, tmp_path: Path
+) -> None:
+    """The others have been set back, or were copied long before; one that was not copied may hold
+    it.
+    """
+    nodes = quorum(tmp_path)
+    alone = [Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER + apart_ms)]
+    nodes[1].append(*alone)
+    found = answers(tmp_path)
+    is_long = apart_ms > 60_000
+    assert {one.safety for one in found.values()} == {Safety.UNKNOWN if is_long else Safety.SAFE}
+    if is_long:
+        again = "that is lost, or the voters were copied too early: copy them again"
+        why = f"alone holds offsets 12 to 13, written over 60 s, and a leader stops within seconds where no majority follows: {again}"
+        assert found["1"].reason == found["3"].reason == f"controller 2 {why}"
+        assert found["2"].reason == f"it {why}; if it is down already, start it first"
+    shutil.rmtree(nodes[0].home)
+    assert {one.safety for one in answers(tmp_path).values()} == {Safety.SAFE}
 
 
 def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -> None:

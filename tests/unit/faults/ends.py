@@ -120,9 +120,20 @@ def _elected(*nodes: Node) -> None:
 fault(LOST, "info", "3", 12, says="between its election and its first record")(
     lambda nodes: _elected(nodes[2])
 )
-fault(LOST, "critical", "3", 12, says="could be elected, as if these records")(
-    lambda nodes: _elected(nodes[0], nodes[2])
-)
+
+
+def pruned_to_its_end(nodes: list[Node]) -> None:
+    """Retention moved the start of voter 3's log to its end, where its only snapshot ends."""
+    nodes[2].segment(0).unlink()
+    nodes[2].checkpoint(6, 1).unlink()
+    nodes[2].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, START_MS + 11_000))
+    nodes[2].epochs([(2, 12)])
+
+
+fault(
+    LOST, "critical", "3", 12, says="could be elected, as if these records",
+    sound=pruned_to_its_end,
+)(lambda nodes: _elected(nodes[0], nodes[2]))  # fmt: skip
 
 
 @fault(LOST, "critical", "2", 11, says="No copy at hand holds it.")

@@ -110,6 +110,15 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 5000))
 
 
+@fault("snapshot_timestamp_agrees", "info", "1", 5, says=f"of a batch in snapshot {3:020d}-00000")
+def _(nodes: list[Node]) -> None:
+    """It wrote the end of the snapshot before by the same buffer."""
+    footer = Batch(3, 1, (b"\0\0\0",), (struct.pack(">hh", 0, 4),), START_MS + 3001)
+    before = snapshot([healthy_log()[1]], 1, START_MS + 1000, footer=False)
+    nodes[0].checkpoint(3, 1).write_bytes(before + footer.raw())
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3001))
+
+
 @fault("snapshot_timestamp_agrees", "warning", "1", 5, says="the file may have been changed")
 def _(nodes: list[Node]) -> None:
     """The next epoch has another leader."""
