@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kraftlog.audit.collect import collect
+from kraftlog.audit.replica_checks import committed_held
 from kraftlog.audit.run import audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
@@ -54,11 +55,14 @@ from tests.unit.faults.health import FIRST, level, on_its_disks, voters, without
 from tests.unit.faults.table import AT, FAULTS, LATER
 
 
-def answers(root: Path) -> dict[str, Restart]:
+def model_of(root: Path) -> Quorum:
     collector = Collector(LIMITS, Redactor(b"k" * 32))
     replicas = tuple(collector.replica(one) for one in find_replicas([str(root)]))
-    found = restarts(Quorum(QuorumEvidence(replicas, tuple(collector.contents))))
-    return {one.replica: one for one in found}
+    return Quorum(QuorumEvidence(replicas, tuple(collector.contents)))
+
+
+def answers(root: Path) -> dict[str, Restart]:
+    return {one.replica: one for one in restarts(model_of(root))}
 
 
 def test_a_healthy_quorum_restarts_followers_first(tmp_path: Path) -> None:
@@ -488,6 +492,10 @@ def test_no_leader_writes_alone_for_longer_than_copying_takes(
     found = answers(tmp_path)
     is_long = apart_ms > 60_000
     assert {one.safety for one in found.values()} == {Safety.UNKNOWN if is_long else Safety.SAFE}
+    warned = [one for one in committed_held.query(model_of(tmp_path)) if one.severity == "warning"]
+    assert [(one.replica, one.offset, one.end_offset) for one in warned] == [
+        ("2", 12, 14)
+    ] * is_long
     if is_long:
         again = "that is lost, or the voters were copied too early: copy them again"
         why = f"alone holds offsets 12 to 13, written over 60 s, and a leader stops within seconds where no majority follows: {again}"
