@@ -23,8 +23,11 @@ from kraftlog.state.state import State
 from kraftlog.state.suspects import Flags, NewVersions
 
 MV_3_6_IV0 = 12
-STOPS_LOADERS = ("references_exist", "record_replays")
-"""Checks of records that can stop Kafka's loader: who else holds the record says who stops."""
+MISSING = frozenset(
+    {"unknown_topic", "unknown_partition", "unknown_broker", "unknown_acl", "stale_epoch"}
+)
+STOPS_LOADERS = MISSING | {"bad_value", "topic_exists"}
+"""Kinds of records that can stop Kafka's loader: who else holds the record says who stops."""
 
 
 def _query(name: str) -> Query:
@@ -44,7 +47,7 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     columns = log.evidence.log
     severity: Any = issue.severity
     text, evidence = issue.text, dict(issue.evidence)
-    if issue.check in STOPS_LOADERS and len(quorum.peers) > 1:
+    if evidence.get("kind") in STOPS_LOADERS and len(quorum.peers) > 1:
         held, places = at_same_place(quorum, log, issue.row)
         text, evidence = f"{text} {held}", {**evidence, **places}
     return BadRow(
@@ -78,10 +81,6 @@ REFERENCES_EXIST = state_check(
     Restart no node before you know what its loader does with the record.""",
 )  # fmt: skip
 
-MISSING = frozenset(
-    {"unknown_topic", "unknown_partition", "unknown_broker", "unknown_acl", "stale_epoch"}
-)
-
 
 @on_fault(REFERENCES_EXIST)
 def _dangling(refused: Refused) -> Iterator[Said]:
@@ -102,7 +101,7 @@ def _unregistered(step: Incoming) -> Iterator[Said]:
         yield Said(
             f"The {step.type} at offset {step.offset} removes broker {broker}, which is not registered there. "
             "Brokers pass over it, and a controller that replays it stops with an exception. Find out who wrote it before any controller restarts.",
-            {"broker_id": broker},
+            {"kind": "unknown_broker", "broker_id": broker},
         )
 
 
@@ -269,16 +268,22 @@ def _topic_identity(step: Incoming) -> Iterator[Said]:
     advice = (
         "Find out which controller wrote it, and delete one of the two before clients mix them up."
     )
+    kind = {}
+    if same_name is not None:
+        advice = (
+            f"From Kafka 3.6 on, a controller that replays it stops with an exception. {advice}"
+        )
+        kind = {"kind": "topic_exists"}
     if same_name is not None and same_name != (topic_id,):
         yield Said(
             f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while another topic of that name (id {same_name[0]}) exists. {advice}",
-            {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
+            {**kind, "name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
         )
     if same_id is not None:
         yield Said(
             f"The topic id {topic_id} is used again at offset {step.offset} for topic {name}, while it is that of topic {same_id['name']}. "
             f"The partitions of topic {same_id['name']} are forgotten. {advice}",
-            {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
+            {**kind, "name": name, "topic_id": topic_id, "other_name": same_id["name"]},
         )
     elif topic_id in step.gone:
         before, since = step.gone[topic_id]

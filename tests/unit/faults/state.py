@@ -31,6 +31,18 @@ EPOCHS, IDENTITY, BROKER_EPOCH = (
     "partition_epochs_step", "topic_identity_unique", "broker_epoch_is_offset",
 )  # fmt: skip
 
+_DIRECTORY = b"\x02" + bytes(15) + b"\x07"
+ONE_DIRECTORY = (
+    b"\x01\x05\x02"
+    + bytes(4)
+    + bytes(15)
+    + b"\x01"
+    + b"\x01\x08"
+    + bytes([len(_DIRECTORY)])
+    + _DIRECTORY
+)
+"""A PartitionChange that gives a partition of topic 1 one directory."""
+
 
 @fault(REFERENCES, "critical", offset=12, says="there is no topic", sound=appended(topic("d", 9)))
 def _(nodes: list[Node]) -> None:
@@ -152,9 +164,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(ASSIGNMENT, "critical", offset=12, says="number of replicas is 2, of directories 1")
 def _(nodes: list[Node]) -> None:
-    directory = b"\x02" + bytes(15) + b"\x07"
-    head = b"\x01\x05\x02" + bytes(4) + bytes(15) + b"\x01"
-    everywhere(nodes, head + b"\x01\x08" + bytes([len(directory)]) + directory)
+    everywhere(nodes, ONE_DIRECTORY)
 
 
 @fault(
