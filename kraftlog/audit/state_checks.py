@@ -107,12 +107,14 @@ def _unregistered(step: Incoming) -> Iterator[Said]:
 
 ISR_WITHIN_REPLICAS = state_check(
     "isr_within_replicas", "critical", "KIP-631, KIP-966",
-    "ISR, ELR, adding and removing replicas lie in the assignment, which has no duplicates",
+    "ISR, ELR, adding and removing replicas lie in the assignment, and no broker is named twice",
     action="origin",
     meaning="""A partition's ISR, ELR, adding or removing replicas name a broker outside its
-    assignment, or the assignment is empty, names a broker twice, or has not as many directories
-    as replicas. Brokers that a reassignment has left in the ELR are no finding: Kafka itself
-    leaves them there, and elects nobody outside of the assignment.""",
+    assignment, or one of these lists names a broker twice, or the ISR and the ELR name the same
+    one; or the assignment is empty, or has not as many directories as replicas; or the
+    partition's number is below 0. Brokers that a reassignment has left in the ELR are no finding:
+    Kafka itself leaves them there, and elects nobody outside of the assignment. Nor is one that
+    is being added and removed, as where a reassignment takes the place of another one.""",
     advice="""Correct the partition with a reassignment, and find out which controller wrote the
     record.""",
 )  # fmt: skip
@@ -127,12 +129,20 @@ def _assignment_problems(partition: Data, left: Set[int] = frozenset()) -> Itera
         yield "its assignment is empty"
     if len(set(replicas)) != len(replicas):
         yield f"its assignment {replicas} names a broker twice"
+    if partition["partitionId"] < 0:
+        yield "no partition has a number below 0"
     for name in _MEMBERS:
-        outside = set(partition.get(name) or ()) - set(replicas)
+        members = partition.get(name) or ()
+        if len(set(members)) != len(members):
+            yield f"{name} {members} names a broker twice"
+        outside = set(members) - set(replicas)
         if name == "eligibleLeaderReplicas":
             outside -= left
         if outside:
-            yield f"{name} {partition[name]} holds {sorted(outside)}, not in the assignment {replicas}"
+            yield f"{name} {members} holds {sorted(outside)}, not in the assignment {replicas}"
+    both = {*(partition.get("eligibleLeaderReplicas") or ())} & {*partition["isr"]}
+    if both:
+        yield f"its ISR {partition['isr']} and its ELR {partition['eligibleLeaderReplicas']} both hold {sorted(both)}"
 
 
 def _left_in_elr(before: Data | None) -> Set[int]:
@@ -146,8 +156,10 @@ def _left_in_elr(before: Data | None) -> Set[int]:
 def _may_be_misplaced(rows: NewVersions) -> Flags:
     assigned = rows.lists["replicas"]
     found: Flags = (assigned.lengths() == 0) | assigned.repeats()
+    found |= rows.number("partitionId") < 0
     for name in _MEMBERS:
-        found |= rows.lists[name].outside(assigned)
+        found |= rows.lists[name].outside(assigned) | rows.lists[name].repeats()
+    found |= rows.lists["eligibleLeaderReplicas"].meets(rows.lists["isr"])
     return found
 
 
@@ -202,9 +214,13 @@ LEADER_IN_ISR = state_check(
 )  # fmt: skip
 
 
+_NOBODY = (-1, -2)
+"""How a partition's leader is told where it has none; what comes from ZooKeeper may say −2."""
+
+
 def _may_be_led_from_outside(rows: NewVersions) -> Flags:
     leader = rows.number("leader")
-    is_led = (leader >= 0) & (rows.number("leaderRecoveryState") != 1)
+    is_led = ~np.isin(leader, _NOBODY) & (rows.number("leaderRecoveryState") != 1)
     found: Flags = is_led & ~rows.lists["isr"].holds(leader)
     return found
 
@@ -217,17 +233,17 @@ def _leader(row: Version) -> Iterator[Said]:
 
 
 def _led_from_outside(partition: Data | None) -> bool:
-    if partition is None or partition["leader"] < 0 or partition["leaderRecoveryState"] == 1:
+    if partition is None or partition["leaderRecoveryState"] == 1:
         return False
-    return partition["leader"] not in partition["isr"]
+    return partition["leader"] not in (*_NOBODY, *partition["isr"])
 
 
 PARTITION_EPOCHS_STEP = state_check(
     "partition_epochs_step", "critical", "KIP-631",
     "partition epoch and leader epoch of a partition never go back",
     action="origin",
-    meaning="""The partition epoch or leader epoch of a partition goes back. Brokers refuse
-    requests of an older epoch, and may ignore the newer state.""",
+    meaning="""The partition epoch or leader epoch of a partition goes back, or begins below 0.
+    Brokers refuse requests of an older epoch, and may ignore the newer state.""",
     advice="""Compare the records of the partition on all replicas from the last good offset on
     (`kraftlog records PATH --key TOPIC_ID`). A reassignment raises both epochs again.""",
 )  # fmt: skip
@@ -235,18 +251,20 @@ _EPOCHS = ("partitionEpoch", "leaderEpoch")
 
 
 def _may_go_back(rows: NewVersions) -> Flags:
-    back = [rows.number(name) < rows.number_before(name) for name in _EPOCHS]
-    return np.logical_and(rows.has_before, np.logical_or(*back))
+    back = [
+        rows.number(name) < np.where(rows.has_before, rows.number_before(name), 0)
+        for name in _EPOCHS
+    ]
+    return np.logical_or(*back)
 
 
 @on_row(PARTITION_EPOCHS_STEP, "partitions", _may_go_back)
 def _epochs(row: Version) -> Iterator[Said]:
-    if row.before is None:
-        return
     for name in _EPOCHS:
-        was, now = row.before[name], row.after[name]
+        was, now = 0 if row.before is None else row.before[name], row.after[name]
         if now < was:
-            yield _wrong_partition(row, f"its {name} goes back from {was} to {now}")
+            did = "begins below 0, at" if row.before is None else f"goes back from {was} to"
+            yield _wrong_partition(row, f"its {name} {did} {now}")
 
 
 TOPIC_IDENTITY_UNIQUE = state_check(

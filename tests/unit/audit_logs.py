@@ -126,10 +126,11 @@ def partition(
     adding: Sequence[int] = (),
     leader_epoch: int = 0,
     partition_epoch: int = 0,
+    partition_id: int = 0,
 ) -> bytes:
-    """Partition 0 of a topic."""
+    """A partition of a topic."""
     arrays = b"".join(ints(one) for one in (replicas, isr, removing, adding))
-    head = b"\x01\x03\x00" + struct.pack(">i", 0) + uuid(number)
+    head = b"\x01\x03\x00" + struct.pack(">i", partition_id) + uuid(number)
     return head + arrays + struct.pack(">iii", leader, leader_epoch, partition_epoch) + b"\0"
 
 
