@@ -18,7 +18,7 @@ from kraftlog.audit.triage import at_same_place
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.declare import Data
-from kraftlog.state.shapes import METADATA_VERSION
+from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS
 from kraftlog.state.state import State
 from kraftlog.state.suspects import Flags, NewVersions
 
@@ -401,7 +401,8 @@ RECORD_REPLAYS = state_check(
     "Kafka's replay takes every record that decodes",
     action="origin",
     meaning="""A record decodes, but Kafka's own replay would stop there with an exception, for a
-    value or a feature level that its version does not take.""",
+    value or a feature level that its version does not take. Or it takes the record, and then can
+    write no snapshot.""",
     advice="""Look for the version that wrote it before a node of another version starts.""",
 )  # fmt: skip
 
@@ -423,4 +424,17 @@ def _negative_level(step: Incoming) -> Iterator[Said]:
             f"The {step.type} at offset {step.offset} sets {name} to level {level}, and no level is below 0. A controller stops there with an exception. "
             "Find out which controller wrote it before any of them starts.",
             {"kind": "bad_value", "data": dict(step.data)},
+        )
+
+
+@on_record(RECORD_REPLAYS, "REGISTER_BROKER_RECORD")
+def _unwritable(step: Incoming) -> Iterator[Said]:
+    """Controllers' registrations are refused for it."""
+    protocols = {one["securityProtocol"] for one in step.data["endPoints"]}
+    for unknown in sorted(protocols - {*SECURITY_PROTOCOLS}):
+        yield Said(
+            f"The {step.type} at offset {step.offset} gives broker {step.data['brokerId']} a listener with security protocol {unknown}, which is unknown. "
+            "Kafka's loader takes it, and then no node can write a snapshot (NullPointerException), until that broker registers anew: restart it. "
+            "Find out which controller wrote it.",
+            {"kind": "unwritable", "data": dict(step.data)},
         )

@@ -153,9 +153,12 @@ def change_isr(number: int, isr: list[int]) -> bytes:
     return change(number, isr=isr)
 
 
-def register_broker(broker: int, epoch: int, incarnation: int = 1, end_point: str = "a") -> bytes:
+def register_broker(
+    broker: int, epoch: int, incarnation: int = 1, end_point: str = "a", protocol: int = 0
+) -> bytes:
     """A broker with one listener, which is unfenced."""
-    listener = uvarint(2) + text(end_point) + text("host") + struct.pack(">Hh", 9092, 0) + b"\0"
+    place = text("host") + struct.pack(">Hh", 9092, protocol)
+    listener = uvarint(2) + text(end_point) + place + b"\0"
     value = struct.pack(">i", broker) + uuid(incarnation) + struct.pack(">q", epoch)
     return b"\x01\x00\x00" + value + listener + b"\x01" + b"\0" + b"\0" + b"\0"
 

@@ -360,6 +360,14 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "record_replays", "warning", offset=12, says="no node can write a snapshot",
+    sound=appended(register_broker(7, 12, protocol=3)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, register_broker(7, 12, protocol=77))
+
+
+@fault(
     "record_replays", "warning", offset=12,
     says="leaderRecoveryState is 5, which Kafka knows no meaning for",
     sound=appended(change(1, recovery=1), change(1, recovery=0), change(1, recovery=-1)),
