@@ -32,7 +32,9 @@ def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row | No
     Raises UsageError where there is no run of a given number."""
     runs = {row["number"]: row for row in lake_at(path).read("runs").to_pylist()}
     if not runs:
-        raise LakeError(f"{path}: no run has finished yet; run the decode job first")
+        raise LakeError(
+            f"{path}: no run has finished yet; kraftlog run, or the decode job, comes first"
+        )
     if number is None and since is None and len(runs) == 1:
         return None, next(iter(runs.values()))
     later = max(runs) if number is None else number
