@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from tempfile import gettempdir
 from typing import Any
 
@@ -60,6 +61,7 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     order before the end; a second one waits for nothing.
     """
     before = _answer_interrupts()
+    _take_all_that_is_written()
     try:
         with seldom_looked_for():
             return work()
@@ -79,6 +81,18 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
         if before is not None:
             signal.signal(signal.SIGINT, before)
             logging.disable(logging.NOTSET)
+
+
+def _take_all_that_is_written() -> None:
+    """What the locale's encoding lacks is written as its code; a stream that the caller has closed
+    takes everything, and says nothing.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager

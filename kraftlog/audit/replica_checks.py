@@ -211,7 +211,8 @@ def _alone_row(quorum: Quorum, alone: WrittenAlone) -> BadRow:
     return BadRow(
         alone.log.label,
         f"{who} alone holds {offsets_text(alone.start, end)}, written over {alone.seconds} s in one epoch. "
-        "Since Kafka 3.7 a leader stops within seconds where no majority follows it: other voters have lost that, or were copied too early. Copy all voters again. If all are down, keep their folders, and start this one first.",
+        "Since Kafka 3.7 a leader stops within seconds where no majority follows it: other voters have lost that, or were copied too early. "
+        "Copy all voters again. If all are down, keep their folders, and start this one first.",
         offset=alone.start,
         end_offset=end,
         severity="warning",

@@ -18,13 +18,16 @@ from kraftlog.audit.triage import at_same_place
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.declare import Data
-from kraftlog.state.shapes import METADATA_VERSION
+from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS
 from kraftlog.state.state import State
 from kraftlog.state.suspects import Flags, NewVersions
 
 MV_3_6_IV0 = 12
-STOPS_LOADERS = ("references_exist", "record_replays")
-"""Checks of records that can stop Kafka's loader: who else holds the record says who stops."""
+MISSING = frozenset(
+    {"unknown_topic", "unknown_partition", "unknown_broker", "unknown_acl", "stale_epoch"}
+)
+STOPS_LOADERS = MISSING | {"bad_value", "topic_exists"}
+"""Kinds of records that can stop Kafka's loader: who else holds the record says who stops."""
 
 
 def _query(name: str) -> Query:
@@ -44,7 +47,7 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     columns = log.evidence.log
     severity: Any = issue.severity
     text, evidence = issue.text, dict(issue.evidence)
-    if issue.check in STOPS_LOADERS and len(quorum.peers) > 1:
+    if evidence.get("kind") in STOPS_LOADERS and len(quorum.peers) > 1:
         held, places = at_same_place(quorum, log, issue.row)
         text, evidence = f"{text} {held}", {**evidence, **places}
     return BadRow(
@@ -78,10 +81,6 @@ REFERENCES_EXIST = state_check(
     Restart no node before you know what its loader does with the record.""",
 )  # fmt: skip
 
-MISSING = frozenset(
-    {"unknown_topic", "unknown_partition", "unknown_broker", "unknown_acl", "stale_epoch"}
-)
-
 
 @on_fault(REFERENCES_EXIST)
 def _dangling(refused: Refused) -> Iterator[Said]:
@@ -102,18 +101,20 @@ def _unregistered(step: Incoming) -> Iterator[Said]:
         yield Said(
             f"The {step.type} at offset {step.offset} removes broker {broker}, which is not registered there. "
             "Brokers pass over it, and a controller that replays it stops with an exception. Find out who wrote it before any controller restarts.",
-            {"broker_id": broker},
+            {"kind": "unknown_broker", "broker_id": broker},
         )
 
 
 ISR_WITHIN_REPLICAS = state_check(
     "isr_within_replicas", "critical", "KIP-631, KIP-966",
-    "ISR, ELR, adding and removing replicas lie in the assignment, which has no duplicates",
+    "ISR, ELR, adding and removing replicas lie in the assignment, and no broker is named twice",
     action="origin",
     meaning="""A partition's ISR, ELR, adding or removing replicas name a broker outside its
-    assignment, or the assignment is empty, names a broker twice, or has not as many directories
-    as replicas. Brokers that a reassignment has left in the ELR are no finding: Kafka itself
-    leaves them there, and elects nobody outside of the assignment.""",
+    assignment, or one of these lists names a broker twice, or the ISR and the ELR name the same
+    one; or the assignment is empty, or has not as many directories as replicas; or the
+    partition's number is below 0. Brokers that a reassignment has left in the ELR are no finding:
+    Kafka itself leaves them there, and elects nobody outside of the assignment. Nor is one that
+    is being added and removed, as where a reassignment takes the place of another one.""",
     advice="""Correct the partition with a reassignment, and find out which controller wrote the
     record.""",
 )  # fmt: skip
@@ -128,12 +129,20 @@ def _assignment_problems(partition: Data, left: Set[int] = frozenset()) -> Itera
         yield "its assignment is empty"
     if len(set(replicas)) != len(replicas):
         yield f"its assignment {replicas} names a broker twice"
+    if partition["partitionId"] < 0:
+        yield "no partition has a number below 0"
     for name in _MEMBERS:
-        outside = set(partition.get(name) or ()) - set(replicas)
+        members = partition.get(name) or ()
+        if len(set(members)) != len(members):
+            yield f"{name} {members} names a broker twice"
+        outside = set(members) - set(replicas)
         if name == "eligibleLeaderReplicas":
             outside -= left
         if outside:
-            yield f"{name} {partition[name]} holds {sorted(outside)}, not in the assignment {replicas}"
+            yield f"{name} {members} holds {sorted(outside)}, not in the assignment {replicas}"
+    both = {*(partition.get("eligibleLeaderReplicas") or ())} & {*partition["isr"]}
+    if both:
+        yield f"its ISR {partition['isr']} and its ELR {partition['eligibleLeaderReplicas']} both hold {sorted(both)}"
 
 
 def _left_in_elr(before: Data | None) -> Set[int]:
@@ -147,8 +156,10 @@ def _left_in_elr(before: Data | None) -> Set[int]:
 def _may_be_misplaced(rows: NewVersions) -> Flags:
     assigned = rows.lists["replicas"]
     found: Flags = (assigned.lengths() == 0) | assigned.repeats()
+    found |= rows.number("partitionId") < 0
     for name in _MEMBERS:
-        found |= rows.lists[name].outside(assigned)
+        found |= rows.lists[name].outside(assigned) | rows.lists[name].repeats()
+    found |= rows.lists["eligibleLeaderReplicas"].meets(rows.lists["isr"])
     return found
 
 
@@ -203,9 +214,13 @@ LEADER_IN_ISR = state_check(
 )  # fmt: skip
 
 
+_NOBODY = (-1, -2)
+"""How a partition's leader is told where it has none; what comes from ZooKeeper may say −2."""
+
+
 def _may_be_led_from_outside(rows: NewVersions) -> Flags:
     leader = rows.number("leader")
-    is_led = (leader >= 0) & (rows.number("leaderRecoveryState") != 1)
+    is_led = ~np.isin(leader, _NOBODY) & (rows.number("leaderRecoveryState") != 1)
     found: Flags = is_led & ~rows.lists["isr"].holds(leader)
     return found
 
@@ -218,17 +233,17 @@ def _leader(row: Version) -> Iterator[Said]:
 
 
 def _led_from_outside(partition: Data | None) -> bool:
-    if partition is None or partition["leader"] < 0 or partition["leaderRecoveryState"] == 1:
+    if partition is None or partition["leaderRecoveryState"] == 1:
         return False
-    return partition["leader"] not in partition["isr"]
+    return partition["leader"] not in (*_NOBODY, *partition["isr"])
 
 
 PARTITION_EPOCHS_STEP = state_check(
     "partition_epochs_step", "critical", "KIP-631",
     "partition epoch and leader epoch of a partition never go back",
     action="origin",
-    meaning="""The partition epoch or leader epoch of a partition goes back. Brokers refuse
-    requests of an older epoch, and may ignore the newer state.""",
+    meaning="""The partition epoch or leader epoch of a partition goes back, or begins below 0.
+    Brokers refuse requests of an older epoch, and may ignore the newer state.""",
     advice="""Compare the records of the partition on all replicas from the last good offset on
     (`kraftlog records PATH --key TOPIC_ID`). A reassignment raises both epochs again.""",
 )  # fmt: skip
@@ -236,18 +251,20 @@ _EPOCHS = ("partitionEpoch", "leaderEpoch")
 
 
 def _may_go_back(rows: NewVersions) -> Flags:
-    back = [rows.number(name) < rows.number_before(name) for name in _EPOCHS]
-    return np.logical_and(rows.has_before, np.logical_or(*back))
+    back = [
+        rows.number(name) < np.where(rows.has_before, rows.number_before(name), 0)
+        for name in _EPOCHS
+    ]
+    return np.logical_or(*back)
 
 
 @on_row(PARTITION_EPOCHS_STEP, "partitions", _may_go_back)
 def _epochs(row: Version) -> Iterator[Said]:
-    if row.before is None:
-        return
     for name in _EPOCHS:
-        was, now = row.before[name], row.after[name]
+        was, now = 0 if row.before is None else row.before[name], row.after[name]
         if now < was:
-            yield _wrong_partition(row, f"its {name} goes back from {was} to {now}")
+            did = "begins below 0, at" if row.before is None else f"goes back from {was} to"
+            yield _wrong_partition(row, f"its {name} {did} {now}")
 
 
 TOPIC_IDENTITY_UNIQUE = state_check(
@@ -269,16 +286,22 @@ def _topic_identity(step: Incoming) -> Iterator[Said]:
     advice = (
         "Find out which controller wrote it, and delete one of the two before clients mix them up."
     )
+    kind = {}
+    if same_name is not None:
+        advice = (
+            f"From Kafka 3.6 on, a controller that replays it stops with an exception. {advice}"
+        )
+        kind = {"kind": "topic_exists"}
     if same_name is not None and same_name != (topic_id,):
         yield Said(
             f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while another topic of that name (id {same_name[0]}) exists. {advice}",
-            {"name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
+            {**kind, "name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
         )
     if same_id is not None:
         yield Said(
             f"The topic id {topic_id} is used again at offset {step.offset} for topic {name}, while it is that of topic {same_id['name']}. "
             f"The partitions of topic {same_id['name']} are forgotten. {advice}",
-            {"name": name, "topic_id": topic_id, "other_name": same_id["name"]},
+            {**kind, "name": name, "topic_id": topic_id, "other_name": same_id["name"]},
         )
     elif topic_id in step.gone:
         before, since = step.gone[topic_id]
@@ -378,7 +401,8 @@ RECORD_REPLAYS = state_check(
     "Kafka's replay takes every record that decodes",
     action="origin",
     meaning="""A record decodes, but Kafka's own replay would stop there with an exception, for a
-    value or a feature level that its version does not take.""",
+    value or a feature level that its version does not take. Or it takes the record, and then can
+    write no snapshot.""",
     advice="""Look for the version that wrote it before a node of another version starts.""",
 )  # fmt: skip
 
@@ -400,4 +424,17 @@ def _negative_level(step: Incoming) -> Iterator[Said]:
             f"The {step.type} at offset {step.offset} sets {name} to level {level}, and no level is below 0. A controller stops there with an exception. "
             "Find out which controller wrote it before any of them starts.",
             {"kind": "bad_value", "data": dict(step.data)},
+        )
+
+
+@on_record(RECORD_REPLAYS, "REGISTER_BROKER_RECORD")
+def _unwritable(step: Incoming) -> Iterator[Said]:
+    """Controllers' registrations are refused for it."""
+    protocols = {one["securityProtocol"] for one in step.data["endPoints"]}
+    for unknown in sorted(protocols - {*SECURITY_PROTOCOLS}):
+        yield Said(
+            f"The {step.type} at offset {step.offset} gives broker {step.data['brokerId']} a listener with security protocol {unknown}, which is unknown. "
+            "Kafka's loader takes it, and then no node can write a snapshot (NullPointerException), until that broker registers anew: restart it. "
+            "Find out which controller wrote it.",
+            {"kind": "unwritable", "data": dict(step.data)},
         )

@@ -58,9 +58,12 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
         default=None,
     )
     if snapshot is not None:
+        where, folders = f"replica {snapshot.replica}", "both folders"
+        if snapshot.replica == label:
+            where, folders = "this replica", "this folder"
         return (
-            f"No other log at hand holds the same offsets intact, but a snapshot holds the state after them: {snapshot.evidence.name} of replica {snapshot.replica}. "
-            "Keep a copy of both folders before this node starts.",
+            f"No other log at hand holds the same offsets intact, but a snapshot holds the state after them: {snapshot.evidence.name} of {where}. "
+            f"Keep a copy of {folders} before this node starts.",
             {"held_intact_by": [], "covered_by_snapshot": snapshot.path},
         )
     return (

@@ -73,7 +73,10 @@ def _explain(chosen: argparse.Namespace) -> int:
     accesses = _accesses(chosen.authorizer_log)
     history = _lake_history(chosen.lake) if chosen.lake else _opened(chosen)
     subject, entries = first_told(subjects, history, (low, high), accesses)
-    for first, last in history(subject)[0].untold(subject):
+    known = history(subject)[0]
+    if subject.kind == "offsets" and subject.end > known.end:
+        tell(f"the logs at hand end at offset {known.end}")
+    for first, last in known.untold(subject):
         tell(
             f"what changed at offsets {first} to {last} is not known: no file at hand leads up to it"
         )

@@ -32,7 +32,7 @@ class KnownHistory:
     """What is known of the history as a whole: who led which epoch, and what is committed:
     everything below `lower`, nothing from `upper` on (None: not known), and nothing of what the
     replicas in `never_committed` hold apart. Nothing of it is said of `foreign` replicas, which are
-    of another cluster. The states in `unknown` follow from nothing at hand.
+    of another cluster. The states in `unknown` follow from nothing at hand. The logs end at `end`.
     """
 
     leaders: Mapping[int, int]
@@ -41,6 +41,7 @@ class KnownHistory:
     never_committed: frozenset[str] = frozenset()
     foreign: frozenset[str] = frozenset()
     unknown: tuple[Range, ...] = ()
+    end: int = 0
 
     @classmethod
     def of(cls, quorum: Quorum) -> "KnownHistory":
@@ -50,7 +51,8 @@ class KnownHistory:
             leaders.update(log.leaders)
         bounds, unknown = quorum.bounds, tuple(lost_everywhere(quorum))
         proven = quorum.never_committed
-        return cls(leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown)
+        end = max((log.end_offset or 0 for log in quorum.peers), default=0)
+        return cls(leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown, end)
 
     def untold(self, subject: Subject) -> Iterator[Range]:
         """The offsets (both ends included) that may have changed a subject, of which nothing can be
@@ -135,7 +137,7 @@ def timeline(
 
 def _lines(one: Moment, changes: tuple[Change, ...], names: TopicNames) -> Iterator[str]:
     for each in changes[:TOLD_CHANGES]:
-        yield from sentences(each, names)
+        yield from sentences(each, names, stands=one.record_type == SNAPSHOT)
     if len(changes) > TOLD_CHANGES:
         yield f"and {len(changes) - TOLD_CHANGES:,} more of the same record"
     if not changes:

@@ -50,15 +50,18 @@ class TopicNames:
 Names = Callable[[str], str]
 
 
-def sentences(change: Change, names: Names) -> Iterator[str]:
-    """What one change says: the object first, then from what to what."""
+def sentences(change: Change, names: Names, *, stands: bool = False) -> Iterator[str]:
+    """What one change says: the object first, then from what to what. `stands`: nobody knows when
+    it came, but that it is there.
+    """
     title = object_name(change, names)
     before, after = change.before, change.after
     if after is None:
         yield f"{title} is {_GONE.get(change.table, 'removed')}"
     elif before is None:
-        told = _CAME[change.table](after) if change.table in _CAME else ""
-        yield f"{title} {told or 'is set'}".rstrip()
+        told = _CAME[change.table](after) if change.table in _CAME else "is set"
+        came, stood = _STANDS.get(change.table, ("", ""))
+        yield f"{title} {told.replace(came, stood, 1) if stands else told}"
     else:
         clauses = list(_changed(change.table, before, after)) or ["is written again as it was"]
         colon = "" if clauses[0].startswith(("is ", "registers ", "begins ")) else ":"
@@ -261,4 +264,15 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "producer_ids": lambda value: f"is {value['nextProducerId']}",
     "kraft_version": lambda value: f"is {value['kRaftVersion']}",
 }
+_STANDS = {
+    "topics": ("is created", "exists"),
+    "partitions": ("is created", "exists"),
+    "acls": ("is added", "exists"),
+    "scram_credentials": ("is added", "exists"),
+    "delegation_tokens": ("is made", "exists"),
+    "brokers": ("registers", "is registered"),
+    "controllers": ("registers", "is registered"),
+    "voters": ("becomes a voter", "is a voter"),
+}
+"""How it is said that an object came, and how that it is there."""
 _GONE = {"brokers": "unregistered", "controllers": "unregistered", "voters": "no voter any more"}

@@ -143,6 +143,20 @@ class HeldLists(NamedTuple):
         library().kraftlog_holds(len(out), *self._arguments(), *addresses(wanted, out))
         return out
 
+    def meets(self, other: "HeldLists") -> Marks:
+        """Which of them hold a number that the list beside it holds too."""
+        out = np.zeros(len(self.places), np.bool_)
+        both = np.flatnonzero((self.lengths() > 0) & (other.lengths() > 0))
+        mine, theirs = (one._keyed(both) for one in (self, other))
+        out[mine[np.isin(mine, theirs)] + (1 << 31) >> 32] = True
+        return out
+
+    def _keyed(self, rows: Numbers) -> Numbers:
+        """The numbers of some of them, each behind its row."""
+        ends, values = self._replace(places=self.places.take(rows)).taken()
+        found: Numbers = (np.repeat(rows, np.diff(ends)) << 32) + values
+        return found
+
     def lengths(self) -> Places:
         """How many numbers each of them holds."""
         return np.diff(self._ends())

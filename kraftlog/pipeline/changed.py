@@ -1,13 +1,15 @@
 """What changed between two runs of a lake: findings that are new or gone, elections, objects.
 
 In: a lake and two of its runs. Out: rows. Findings of two runs are the same where check, severity,
-replica, file, offset and the node that they are about are; the only one of a check, severity,
-replica and node in both runs is the same, wherever it has moved. Source: the tables of the lake.
+replica, file (from its replica's folder on: a copy of another day lies elsewhere), offset and the
+node that they are about are; the only one of a check, severity, replica and node in both runs is the
+same, wherever it has moved. Source: the tables of the lake.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from posixpath import relpath
 from typing import Any
 
 from kraftlog.errors import LakeError, UsageError
@@ -30,7 +32,9 @@ def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row | No
     Raises UsageError where there is no run of a given number."""
     runs = {row["number"]: row for row in lake_at(path).read("runs").to_pylist()}
     if not runs:
-        raise LakeError(f"{path}: no run has finished yet; run the decode job first")
+        raise LakeError(
+            f"{path}: no run has finished yet; kraftlog run, or the decode job, comes first"
+        )
     if number is None and since is None and len(runs) == 1:
         return None, next(iter(runs.values()))
     later = max(runs) if number is None else number
@@ -51,8 +55,9 @@ def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
     def both(name: str) -> Iterator[list[Row]]:
         return (lake.rows_of_run(name, one["run_id"]) for one in (before, after))
 
-    yield from finding_changes(*both("findings"))
-    yield from _replicas(*both("replicas"))
+    replicas = [*both("replicas")]
+    yield from finding_changes(*map(placed, both("findings"), replicas))
+    yield from _replicas(*replicas)
     yield from _elections(*both("epochs"))
     first, end = (_end(lake, one["run_id"]) for one in (before, after))
     if end < first:
@@ -62,6 +67,14 @@ def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
     subject = Subject("offsets", f"{first}-{end - 1}", frozenset(), first=first, end=end)
     if end > first:
         yield from object_rows(net(moments_in(path, subject), first, end))
+
+
+def placed(findings: Iterable[Row], replicas: Iterable[Row]) -> Iterator[Row]:
+    """Findings whose files are named from their replica's folder on."""
+    folders = {row["replica"]: row["folder"] for row in replicas}
+    for row in findings:
+        path, folder = row["path"], folders.get(row["replica"])
+        yield {**row, "path": relpath(path, folder)} if path and folder else row
 
 
 def finding_changes(before: Iterable[Row], after: Iterable[Row]) -> Iterator[Row]:

@@ -66,9 +66,10 @@ def known_in(path: str) -> KnownHistory:
     foreign = frozenset(row["replica"] for row in replicas) - bounds.keys()
     lower, upper = next(iter(bounds.values()), (0, None))
     ends = (row["log_end_offset"] or 0 for row in replicas if row["replica"] in bounds)
-    unknown = gaps(_known_states(lake, run_id), 0, max(ends, default=-1))
+    end = max(ends, default=-1)
+    unknown = tuple(gaps(_known_states(lake, run_id), 0, end))
     proven = _never_committed(lake, run_id)
-    return KnownHistory(leaders, lower, upper, proven, foreign, tuple(unknown))
+    return KnownHistory(leaders, lower, upper, proven, foreign, unknown, max(end, 0))
 
 
 def _known_states(lake: Lake, run_id: str) -> list[Range]:

@@ -209,7 +209,9 @@ def newest_run(lake: Lake) -> Row:
     Raises LakeError where nothing has been decoded yet."""
     runs: list[Row] = lake.read("runs").sort_by("number").to_pylist()
     if not runs:
-        raise LakeError(f"{lake.root}: no run has finished yet; run the decode job first")
+        raise LakeError(
+            f"{lake.root}: no run has finished yet; kraftlog run, or the decode job, comes first"
+        )
     return runs[-1]
 
 

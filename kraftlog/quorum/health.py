@@ -224,13 +224,14 @@ class Health:
         return {one["rack"] for one in self.brokers.values() if one["rack"]}
 
     def alive(self, broker: int) -> bool:
-        """Registered and not fenced."""
-        return broker in self.brokers and not self.brokers[broker]["fenced"]
+        """Registered, not fenced, and not about to stop: as Kafka's `isActive`."""
+        value = self.brokers.get(broker)
+        return value is not None and not (value["fenced"] or value["inControlledShutdown"])
 
     def stopped(self, broker: int) -> bool:
-        """Gone on purpose: unregistered, or fenced after a controlled shutdown."""
+        """Gone or going on purpose: unregistered, or in a controlled shutdown, or after one."""
         value = self.brokers.get(broker)
-        return value is None or bool(value["fenced"] and value["inControlledShutdown"])
+        return value is None or bool(value["inControlledShutdown"])
 
 
 ASKED_FIELDS = (

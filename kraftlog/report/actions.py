@@ -34,7 +34,7 @@ ACTIONS = (
         "refetch",
         "Replace the damaged log before its node restarts",
         "Kafka gives no warning: it cuts a log at damaged bytes, and does not notice missing ones. "
-        "Where the finding names intact copies on a majority, set this folder aside and let the node fetch the log again.",
+        "The finding says whether this folder may be set aside, so that the node fetches the log again: only where enough other voters are whole.",
         first=True,
     ),
     Action(

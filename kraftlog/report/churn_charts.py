@@ -94,11 +94,20 @@ def _count(column: str, title: str, form: str = ",d") -> Spec:
     return channel(f"{column}:Q", axis=axis)
 
 
+_HELD = {
+    "leads": "var(--e0)",
+    "follows": "var(--soft)",
+    "holds without a leader": "var(--critical)",
+}
+"""What a broker does with a partition, and its colour."""
+
+
 @chart(
     "Partitions per broker",
-    "In the newest state: partitions that a broker leads (dark), follows (light), and holds while nobody leads them (red).",
+    "In the newest state: partitions that a broker leads, follows, and holds while nobody leads them.",
     "The state holds no partition.",
     needs_lake=True,
+    legend=lambda data: _HELD,
 )
 def loads(data: PageData, width: int) -> Spec | None:
     """Partitions per broker: those that it leads, those that it follows, those without a leader."""
@@ -108,11 +117,8 @@ def loads(data: PageData, width: int) -> Spec | None:
     rows = []
     for one in sorted(shown, key=lambda load: load.broker_id):
         start = 0
-        for kind, colour, count in (
-            ("leads", "var(--e0)", one.leads),
-            ("follows", "var(--soft)", one.follows),
-            ("holds without a leader", "var(--critical)", one.leaderless),
-        ):
+        counts = (one.leads, one.follows, one.leaderless)
+        for (kind, colour), count in zip(_HELD.items(), counts, strict=True):
             rows.append(
                 {
                     "broker": f"broker {one.broker_id}", "start": start, "end": start + count,

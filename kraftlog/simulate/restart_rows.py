@@ -12,14 +12,13 @@ from typing import Any
 from kraftlog.audit.loss_words import loss_rows
 from kraftlog.audit.record_checks import transactions
 from kraftlog.audit.run import Finding
-from kraftlog.audit.state_checks import RECORD_REPLAYS, STOPS_LOADERS
+from kraftlog.audit.state_checks import STOPS_LOADERS
 from kraftlog.audit.triage import called, head
 from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
 
 Row = dict[str, Any]
-_STOPS_LOADERS = (*STOPS_LOADERS, transactions.name)
 
 
 def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:
@@ -33,7 +32,7 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     """
     bad: dict[str, str] = {}
     for one in findings:
-        is_bad = one.severity == "critical" or one.check == RECORD_REPLAYS.name
+        is_bad = one.severity == "critical" or _kind(one) in STOPS_LOADERS
         for label in _about(quorum, one) if is_bad else ():
             bad.setdefault(label, f"{head(one.row.message)} ({one.check})")
     told = [
@@ -54,9 +53,14 @@ def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:
     label, offset = finding.row.replica, finding.row.offset
     if label is None or label not in quorum.by_label:
         return ()
-    if offset is None or finding.check not in _STOPS_LOADERS:
+    stops = _kind(finding) in STOPS_LOADERS or finding.check == transactions.name
+    if offset is None or not stops:
         return (label,)
     return (label, *(one.label for one in quorum.holding(quorum.by_label[label], offset)))
+
+
+def _kind(finding: Finding) -> Any:
+    return finding.row.evidence.get("kind")
 
 
 def cut_of(quorum: Quorum, one: Restart) -> tuple[str, int] | None:

@@ -242,6 +242,7 @@ class _Fold:
             "leaderRecoveryState": held.recovery,
             "leaderEpoch": held.leader_epoch,
             "partitionEpoch": held.partition_epoch,
+            "partitionId": self.events.keys.astype(np.int32),
         }
         has_before = ~self.first.take(at) & held.live.take(at - 1)
         self.slow[at] |= suspects(NewVersions(at, has_before, lists, numbers))

@@ -145,7 +145,7 @@ class Lake:
             table = LakeTable(self.path(name), version=version)
         except TableNotFoundError as error:
             raise LakeError(
-                f"{self.root}: there is no table '{name}'; run the decode job first"
+                f"{self.root}: there is no table '{name}'; kraftlog run, or the decode job, comes first"
             ) from error
         except (DeltaError, OSError) as error:
             if refused := refusal(self.path(name), error):

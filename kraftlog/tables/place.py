@@ -65,7 +65,7 @@ def state_of(root: str) -> RegisterState:
     require_place(root)
     known = Register(root).read()
     if known is None:
-        raise LakeError(f"{root}: there is no lake; run the decode job first")
+        raise LakeError(f"{root}: there is no lake; kraftlog run, or the decode job, comes first")
     require_layout(root, known)
     return known
 

@@ -81,7 +81,7 @@ def test_an_election_and_topics_that_came_and_went(capsys: pytest.CaptureFixture
             "ends at offset 362: choose --to so",
         ),
         (["--input", "{root}", "--from", "3", "--to", "9", "--run", "2"], "are runs of --lake"),
-        (["--lake", "/nowhere/lake"], "there is no lake"),
+        (["--lake", "/nowhere/lake"], "there is no lake; kraftlog run"),
         (["--lake", "x", "--from", "1"], "runs are --run and --since"),
     ],
 )

@@ -208,6 +208,22 @@ def test_for_people_each_record_has_a_head_and_its_changes(
     assert out[-2:] == [f"{head}  committed", "    broker 15 is unregistered"]
     assert main(["explain", "topic", "nobody", "--input", str(OFFLINE)]) == 0
     assert "nothing in the records at hand" in capsys.readouterr().out
+    assert main(["explain", "offsets", "5000-6000", "--input", str(OFFLINE)]) == 0
+    assert "the logs at hand end at offset 211" in capsys.readouterr().err
+
+
+def test_what_a_snapshot_holds_was_there_before(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its time is not when a broker registered or a topic was created."""
+    root = str(DATA / "steady-live" / "replicas" / "3")
+    for words, said in {
+        ("topic", "durable"): "exists",
+        ("broker", "14"): "is registered with epoch 31",
+        ("controller", "1"): "is registered, metadata.version 7 to 30",
+    }.items():
+        assert main(["explain", *words, "--input", root]) == 0
+        _, head, first, *_ = capsys.readouterr().out.splitlines()
+        assert "as the snapshot of 3 at offset 943 has it" in head
+        assert f" {said}" in first
 
 
 @pytest.mark.parametrize(

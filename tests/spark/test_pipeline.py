@@ -202,6 +202,6 @@ def test_every_table_has_comments_for_spark(isolated: Lab) -> None:
 def test_steps_need_a_decoded_lake(spark: SparkSession, tmp_path: Path) -> None:
     options = load_options({"input": [str(ISOLATED)], "lake": str(tmp_path)})
     for name in ("materialize", "audit", "metrics"):
-        with pytest.raises(LakeError, match="run the decode job first"):
+        with pytest.raises(LakeError, match="kraftlog run, or the decode job, comes first"):
             run_steps(lambda: spark.sparkContext, options, name)
     assert run_steps(lambda: spark.sparkContext, options, "decode").exit_code == 0

@@ -126,10 +126,11 @@ def partition(
     adding: Sequence[int] = (),
     leader_epoch: int = 0,
     partition_epoch: int = 0,
+    partition_id: int = 0,
 ) -> bytes:
-    """Partition 0 of a topic."""
+    """A partition of a topic."""
     arrays = b"".join(ints(one) for one in (replicas, isr, removing, adding))
-    head = b"\x01\x03\x00" + struct.pack(">i", 0) + uuid(number)
+    head = b"\x01\x03\x00" + struct.pack(">i", partition_id) + uuid(number)
     return head + arrays + struct.pack(">iii", leader, leader_epoch, partition_epoch) + b"\0"
 
 
@@ -152,9 +153,12 @@ def change_isr(number: int, isr: list[int]) -> bytes:
     return change(number, isr=isr)
 
 
-def register_broker(broker: int, epoch: int, incarnation: int = 1, end_point: str = "a") -> bytes:
+def register_broker(
+    broker: int, epoch: int, incarnation: int = 1, end_point: str = "a", protocol: int = 0
+) -> bytes:
     """A broker with one listener, which is unfenced."""
-    listener = uvarint(2) + text(end_point) + text("host") + struct.pack(">Hh", 9092, 0) + b"\0"
+    place = text("host") + struct.pack(">Hh", 9092, protocol)
+    listener = uvarint(2) + text(end_point) + place + b"\0"
     value = struct.pack(">i", broker) + uuid(incarnation) + struct.pack(">q", epoch)
     return b"\x01\x00\x00" + value + listener + b"\x01" + b"\0" + b"\0" + b"\0"
 

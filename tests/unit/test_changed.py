@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.pipeline.changed import finding_changes
+from kraftlog.pipeline.changed import finding_changes, placed
 
 Row = dict[str, Any]
 
@@ -25,6 +25,17 @@ def changes(before: list[Row], after: list[Row]) -> list[tuple[str, str]]:
 
 def test_what_is_equal_is_not_told() -> None:
     assert changes([finding("1", 3)], [finding("1", 3)]) == []
+
+
+def test_a_copy_in_another_folder_is_the_same() -> None:
+    def copied(day: str) -> list[Row]:
+        names = ("log/00.log", "meta.properties")
+        rows = [finding("1", 3) | {"path": f"{day}/1/{name}"} for name in names]
+        return [*placed([*rows, finding("9", 3)], [{"replica": "1", "folder": f"{day}/1/log"}])]
+
+    assert [one["path"] for one in copied("/day1")] == ["00.log", "../meta.properties", "f"]
+    assert changes(copied("/day1"), copied("/day2")) == []
+    assert copied("s3://a/day1") == copied("s3://a/day2")
 
 
 @pytest.mark.parametrize("replica", ["1", None])

@@ -318,6 +318,33 @@ def test_what_libraries_log_of_an_interrupt_is_not_shown() -> None:
     assert said == _STOPPING + "ERROR:root:heard again\n"
 
 
+_SPEAKS = """
+import sys
+from kraftlog.failures import guarded
+from kraftlog.plain import tell
+sys.exit(guarded(lambda: print("ü: 1 \u2192 2") or tell("\u2026")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("encoding", "closed", "said"),
+    [
+        ("utf-8", "", ("ü: 1 → 2\n", "kraftlog: …\n")),
+        ("latin-1", "", ("ü: 1 \\u2192 2\n", "kraftlog: \\u2026\n")),
+        ("utf-8", ">&-", ("", "kraftlog: …\n")),
+        ("utf-8", "2>&-", ("ü: 1 → 2\n", "")),
+    ],
+)
+def test_what_a_stream_cannot_take_is_no_failure(
+    encoding: str, closed: str, said: tuple[str, str]
+) -> None:
+    """A locale without arrows, and a stream that the caller has closed."""
+    words = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", _SPEAKS]
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(words, capture_output=True, env=env, encoding=encoding, check=True)
+    assert (done.stdout, done.stderr) == said
+
+
 @pytest.mark.parametrize("form", ["table", "json"])
 @pytest.mark.parametrize("command", ["records", "batches"])
 def test_a_reader_who_has_seen_enough_is_no_failure(command: str, form: str) -> None:

@@ -170,7 +170,7 @@ def test_every_table_and_column_has_a_comment(tmp_path: Path) -> None:
 
 
 def test_a_missing_table_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match="run the decode job first"):
+    with pytest.raises(LakeError, match="kraftlog run, or the decode job, comes first"):
         Lake(str(tmp_path)).open("batches")
 
 

@@ -157,12 +157,13 @@ def test_one_rack(racks: dict[int, str | None], replicas: list[int], named: bool
 
 def test_who_is_alive_and_who_stopped_on_purpose() -> None:
     found = state(RACKS)
+    found.set("brokers", (5,), {"rack": None, "fenced": False, "inControlledShutdown": False})
     for broker, fenced, stopping in ((1, True, True), (2, True, False), (3, False, True)):
         value = {"rack": None, "fenced": fenced, "inControlledShutdown": stopping}
         found.set("brokers", (broker,), value)
     told = health(found)
-    assert [told.alive(one) for one in (1, 2, 3, 4)] == [False, False, True, False]
-    assert [told.stopped(one) for one in (1, 2, 3, 4)] == [True, False, False, True]
+    assert [told.alive(one) for one in (1, 2, 3, 4, 5)] == [False, False, False, False, True]
+    assert [told.stopped(one) for one in (1, 2, 3, 4, 5)] == [True, False, True, True, False]
 
 
 def changed(table: str, key: Key, before: Data | None, after: Data | None) -> Change:

@@ -3,6 +3,7 @@
 import re
 import shutil
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kraftlog.report.churn_charts import elections
 from kraftlog.report.marks import epoch_marks, finding_marks, start_marks, whole, zooms
 from kraftlog.report.page import render_page
 from kraftlog.report.verdict import headline, outcome_words
-from kraftlog.report.view import status_of
+from kraftlog.report.view import BrokerLoad, status_of
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.unit.report_pages import (
@@ -87,6 +88,21 @@ def test_no_snapshot_is_left_out_without_a_sign() -> None:
     row = replica("1", 1, 1000, snapshots=[[at, 1] for at in range(0, 700, 100)])
     cells = [one.text for one in read(render_page(page([row]))).named("td")]
     assert any(text.startswith("3 more … 300 · 400") for text in cells)
+
+
+def test_a_legend_shows_the_colours_that_are_drawn() -> None:
+    """Which of them is the lighter one is another in dark mode."""
+    reader = read(render_page(page([replica("1", 1, 9)], loads=(BrokerLoad(1, 2, 3, 4),))))
+    legend = {
+        swatch.attributes["style"].removeprefix("background:"): item.text
+        for item, swatch in pairwise(reader.elements)
+        if item.figure == 1 and swatch.attributes.get("class") == "bar"
+    }
+    assert {*legend.values()} == {"leads", "follows", "holds without a leader"}
+    drawn = {one.attributes["fill"]: one for one in reader.marks("partitions", figure=1)}
+    assert drawn.keys() == legend.keys()
+    for colour, what in legend.items():
+        assert f"broker 1 {what} " in drawn[colour].attributes["aria-label"]
 
 
 def test_more_than_six_epochs_repeat_no_colour() -> None:

@@ -52,6 +52,7 @@ from tests.unit.audit_logs import (
 )
 from tests.unit.faults.ends import cut, went_on_from_backups
 from tests.unit.faults.health import FIRST, level, on_its_disks, voters, without_directory
+from tests.unit.faults.state import ONE_DIRECTORY
 from tests.unit.faults.table import AT, FAULTS, LATER
 
 
@@ -818,6 +819,8 @@ def test_who_could_be_elected_over_another_history_loses_that_history(tmp_path: 
 
 STOPPING = {
     "references_exist": Batch(12, 2, (remove_topic(9),), None, LATER),
+    "isr_within_replicas": Batch(12, 2, (ONE_DIRECTORY,), None, LATER),
+    "topic_identity_unique": Batch(12, 2, (topic("a", 8),), None, LATER),
     "record_replays": Batch(12, 2, (level(0),), None, LATER),
     "transactions_well_formed": Batch(12, 2, (TRANSACTION["end"],), None, LATER),
 }

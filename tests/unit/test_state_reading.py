@@ -139,11 +139,15 @@ def test_lists_of_brokers_that_a_rule_may_tell_of() -> None:
     assert lists.repeats().tolist() == [False, False, True, False, True, False]
     assert lists.lengths().tolist() == [2, 0, 2, 0, 65, 0]
     assert lists.outside(nothing).tolist() == [True, False, True, False, True, False]
+    assert lists.meets(nothing).tolist() == [False] * 6
+    assert lists.meets(lists).tolist() == [True, False, True, False, True, False]
     assert lists.holds(np.full(6, 3, np.int32)).tolist() == [False, False, True, False, True, False]
     names = ("replicas", "isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas")
     held = dict.fromkeys(names, nothing) | {"replicas": lists}
-    numbers = ("leader", "leaderRecoveryState", "leaderEpoch", "partitionEpoch")
-    nobody_leads = dict.fromkeys(numbers, np.full(6, -1, np.int32))
+    numbers = ("leaderRecoveryState", "leaderEpoch", "partitionEpoch", "partitionId")
+    nobody_leads = dict.fromkeys(numbers, np.zeros(6, np.int32)) | {
+        "leader": np.full(6, -1, np.int32)
+    }
     rows = NewVersions(at, at < 0, held, nobody_leads)
     assert suspects(rows).tolist() == [False, True, True, True, True, True]
 

@@ -113,14 +113,20 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
     assert words.startswith("Replica 3 holds the same offsets intact. Do not empty its log folder")
     assert evidence == {"held_intact_by": ["3"]}
     path = str(nodes[0].checkpoint(6, 1))
-    covered = (
-        "No other log at hand holds the same offsets intact, but a snapshot holds the state after "
-        f"them: {nodes[0].checkpoint(6, 1).name} of replica 1. "
-        "Keep a copy of both folders before this node starts."
-    )
-    for end in (6, 5, None):
-        told = {"held_intact_by": [], "covered_by_snapshot": path}
-        assert remedy(found, "1", 4, end) == (covered, told), end
+    told = {"held_intact_by": [], "covered_by_snapshot": path}
+    overwrite(nodes[0].segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
+    found = quorum_of(tmp_path)
+    for label, whose, folders in (
+        ("1", "this replica", "this folder"),
+        ("2", "replica 1", "both folders"),
+    ):
+        covered = (
+            "No other log at hand holds the same offsets intact, but a snapshot holds the state "
+            f"after them: {nodes[0].checkpoint(6, 1).name} of {whose}. "
+            f"Keep a copy of {folders} before this node starts."
+        )
+        for end in (6, 5, None):
+            assert remedy(found, label, 4, end) == (covered, told), (label, end)
     nothing = (
         "No other replica at hand holds the same offsets intact. Keep a copy of this folder before "
         "the node starts.",

@@ -78,7 +78,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "isr_within_replicas": {
         "batch_id": str, "topic_id": str, "partition": int, "after": DATA, "replicas": [str],
-        "kind": str, "data": DATA,
+        "kind": str, "data": DATA, "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "leader_change_starts_epoch": {"first_record": (str, None)},
     "leader_in_isr": {
@@ -202,8 +202,8 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "topic_identity_unique": {
         "batch_id": str, "name": str, "topic_id": str, "other_topic_id": str, "replicas": [str],
-        "other_name": str,
-        "deleted": int,
+        "other_name": str, "deleted": int,
+        "kind": str, "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "transactions_well_formed": {"batch_id": str, "record_index": int, "replicas": [str]},
     "uncommitted_tail_diverged": {

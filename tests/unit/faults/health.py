@@ -39,8 +39,8 @@ def supports(highest: int, lowest: int = 1) -> list[dict[str, Any]]:
 
 
 def broker(
-    number: int, offset: int, *, fenced: bool = False, rack: str | None = None, highest: int = 20,
-    lowest: int = 1,
+    number: int, offset: int, *, fenced: bool = False, stopping: bool = False, rack: str | None = None,
+    highest: int = 20, lowest: int = 1,
 ) -> bytes:  # fmt: skip
     return value(
         "REGISTER_BROKER_RECORD",
@@ -52,7 +52,7 @@ def broker(
         features=supports(highest, lowest),
         rack=rack,
         fenced=fenced,
-        inControlledShutdown=False,
+        inControlledShutdown=stopping,
         isMigratingZkBroker=False,
     )
 
@@ -114,6 +114,10 @@ MIN_ISR = value(
 fault("partitions_have_leaders", "warning", says="Start broker 2 of the ISR", sound=sound)(
     cluster(*HALF, change(isr=[2], leader=-1))
 )
+fault("partitions_have_leaders", "info", says="Broker 2 was stopped", sound=sound)(
+    cluster(*RUNNING[:2], broker(2, FIRST + 2, stopping=True), change(isr=[2], leader=-1))
+)
+"""Broker 2 is about to stop on purpose: its leaders have been moved, and it is fenced next."""
 fault(
     "partitions_reach_min_isr", "warning", says="1 in sync (broker 1), 2 wanted: a-0", sound=sound
 )(cluster(*HALF, MIN_ISR, change(isr=[1])))

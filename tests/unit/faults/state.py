@@ -31,6 +31,18 @@ EPOCHS, IDENTITY, BROKER_EPOCH = (
     "partition_epochs_step", "topic_identity_unique", "broker_epoch_is_offset",
 )  # fmt: skip
 
+_DIRECTORY = b"\x02" + bytes(15) + b"\x07"
+ONE_DIRECTORY = (
+    b"\x01\x05\x02"
+    + bytes(4)
+    + bytes(15)
+    + b"\x01"
+    + b"\x01\x08"
+    + bytes([len(_DIRECTORY)])
+    + _DIRECTORY
+)
+"""A PartitionChange that gives a partition of topic 1 one directory."""
+
 
 @fault(REFERENCES, "critical", offset=12, says="there is no topic", sound=appended(topic("d", 9)))
 def _(nodes: list[Node]) -> None:
@@ -144,6 +156,31 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, change(1, removing=[4]))
 
 
+@fault(
+    ASSIGNMENT, "critical", offset=12, says="isr [2, 2] names a broker twice",
+    sound=appended(change(1, replicas=[1, 2], adding=[2], removing=[2])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A broker that is being added and removed is no fault: Kafka writes that itself."""
+    everywhere(nodes, change(1, isr=[2, 2], leader=2))
+
+
+@fault(
+    ASSIGNMENT, "critical", offset=12, says="its ISR [1, 2] and its ELR [2] both hold [2]",
+    sound=appended(change(1, isr=[1], elr=[2])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, change(1, elr=[2]), change(1))
+
+
+@fault(
+    ASSIGNMENT, "critical", offset=12, says="Partition -4 of topic b",
+    sound=appended(partition(2, [1], [1], 1, partition_id=4)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, partition(2, [1], [1], 1, partition_id=-4))
+
+
 @fault(ASSIGNMENT, "critical", offset=13, says="isr [1, 2] holds [1]", also="leader_in_isr")
 def _(nodes: list[Node]) -> None:
     """A problem that a record leaves as it is belongs to the record that made it."""
@@ -152,9 +189,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(ASSIGNMENT, "critical", offset=12, says="number of replicas is 2, of directories 1")
 def _(nodes: list[Node]) -> None:
-    directory = b"\x02" + bytes(15) + b"\x07"
-    head = b"\x01\x05\x02" + bytes(4) + bytes(15) + b"\x01"
-    everywhere(nodes, head + b"\x01\x08" + bytes([len(directory)]) + directory)
+    everywhere(nodes, ONE_DIRECTORY)
 
 
 @fault(
@@ -171,6 +206,23 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, change(1, isr=[2], leader=2), change(1), change(1, leader=1))
+
+
+@fault(
+    "leader_in_isr", "critical", offset=12, says="leader -5 is not in its ISR [1, 2]",
+    sound=appended(partition(2, [1], [1], -2)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """-2 is what ZooKeeper called the leader of a partition that was being deleted."""
+    everywhere(nodes, change(1, leader=-5))
+
+
+@fault(
+    EPOCHS, "critical", offset=12, says="its leaderEpoch begins below 0, at -7",
+    sound=appended(partition(2, [1], [1], 1, leader_epoch=7)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, partition(2, [1], [1], 1, leader_epoch=-7), change(2))
 
 
 @fault(
@@ -305,6 +357,14 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, register_broker(7, 12, end_point=""))
+
+
+@fault(
+    "record_replays", "warning", offset=12, says="no node can write a snapshot",
+    sound=appended(register_broker(7, 12, protocol=3)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, register_broker(7, 12, protocol=77))
 
 
 @fault(
