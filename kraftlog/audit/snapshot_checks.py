@@ -363,23 +363,24 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
-def _unread_cover(quorum: Quorum, log: LogView) -> str | None:
-    """Why it is not known whether a snapshot reaches a log's start: the one that does by its name
-    was not read.
+def _unread_cover(quorum: Quorum, log: LogView) -> SnapshotView | None:
+    """The snapshot that reaches a log's start by its name, where no complete one does, and which
+    was not read: whether the state is lost is not known.
     """
     start = log.start_offset or 0
     reaching = [one for one in quorum.snapshots_of(log.label) if one.end_offset >= start > 0]
     if any(one.is_complete for one in reaching):
         return None
-    told = (
-        f"{one.evidence.name} cannot be read ({one.not_read})" for one in reaching if one.not_read
-    )
-    return next(told, None)
+    return next((one for one in reaching if one.not_read), None)
 
 
 def _starts(quorum: Quorum) -> Coverage:
     found = coverage.logs(quorum)
-    gaps = [(log.label, why) for log in quorum.logs if (why := _unread_cover(quorum, log))]
+    gaps = [
+        (log.label, f"{one.evidence.name} cannot be read ({one.not_read})")
+        for log in quorum.logs
+        if (one := _unread_cover(quorum, log)) is not None
+    ]
     judged = tuple(label for label in found.judged if label not in dict(gaps))
     return replace(found, judged=judged, gaps=(*found.gaps, *gaps))
 

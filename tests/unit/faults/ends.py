@@ -85,6 +85,18 @@ fault(
 )(lambda nodes: cut(nodes[1], AT[10]))  # fmt: skip
 
 
+def writes_alone(nodes: list[Node], for_ms: int) -> None:
+    """Voter 2 has gone on by itself."""
+    times = (LATER, LATER + for_ms)
+    nodes[1].append(*(Batch(12 + n, 2, (NO_OP,), None, at) for n, at in enumerate(times)))
+
+
+fault(
+    "voter_holds_committed_data", "warning", "2", 12, sound=lambda nodes: writes_alone(nodes, 60_000),
+    says="Controller 2 alone holds offsets 12 to 13, written over 61 s in one epoch",
+)(lambda nodes: writes_alone(nodes, 61_000))  # fmt: skip
+
+
 @fault(
     "voter_holds_committed_data", "warning", "3", 6, also="voter_holds_committed_data",
     says="committed them without one of voters 2 and 3: that one has lost them",
