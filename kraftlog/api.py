@@ -48,6 +48,7 @@ from kraftlog.quorum.rebuild import image_of
 from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
+from kraftlog.relations import Row
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
@@ -80,8 +81,6 @@ __all__ = [
     "read_partition",
     "versioned",
 ]
-
-Row = dict[str, Any]
 
 
 def open(  # the name that readers of files expect; this module opens no file itself

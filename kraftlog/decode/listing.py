@@ -11,14 +11,13 @@ from typing import Any
 
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.rows import read_batch
-from kraftlog.log.batch import CONTROL, PREFIX_SIZE, TRANSACTIONAL, codec_name
+from kraftlog.decode.rows import read_batch, unknown_tags
+from kraftlog.log.batch import CONTROL, HEADER, PREFIX_SIZE, TRANSACTIONAL, codec_name
 from kraftlog.log.directory import Replica, record_files
 from kraftlog.log.fault import Fault
 from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
-
-Row = dict[str, Any]
+from kraftlog.relations import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def fault_row(path: str, fault: Fault) -> Row:
 
 
 def _batch_row(path: str, window: Window, index: int) -> Row:
-    header = {name: window.batches.headers[index][name].item() for name in _HEADER_NAMES}
+    header = dict(zip(HEADER.names or (), window.batches.headers[index].item(), strict=True))
     attributes = header["attributes"]
     return {
         "path": path,
@@ -114,11 +113,6 @@ def _batch_row(path: str, window: Window, index: int) -> Row:
         "record_count": header["record_count"],
         "batch_id": window.batches.batch_ids[index],
     }
-
-
-_HEADER_NAMES = (
-    "base_offset length batch_leader_epoch magic crc attributes last_offset_delta base_timestamp max_timestamp producer_id producer_epoch base_sequence record_count"
-).split()
 
 
 def _record_rows(
@@ -150,11 +144,8 @@ def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:
         "record_version": record.record_version,
         "data": record.data,
     }
-    if record.unknown_tagged_fields:
-        row["unknown_tagged_fields"] = [
-            {"path": path, "tag": tag, "hex": raw}
-            for path, tag, raw in record.unknown_tagged_fields
-        ]
+    if tags := unknown_tags(record):
+        row["unknown_tagged_fields"] = tags
     if record.raw is not None:
         row.update(fault="record_type_unknown", raw=record.raw)
     return row

@@ -178,7 +178,7 @@ class Gathering:
             "timestamp": timestamps(np.array([one.timestamp for _, one in rows], np.int64)),
             "batch_leader_epoch": column_of(epochs.astype(np.int32), pa.int32()),
             "type": constant_type(name, len(rows)),
-            "unknown_tagged_fields": [_unknown_tags(one) for _, one in rows],
+            "unknown_tagged_fields": [unknown_tags(one) for _, one in rows],
         }
         spec = spec_of(name)
         if spec is not None and spec.fields:
@@ -213,7 +213,8 @@ def _in_order(pieces: list[_Piece]) -> pa.RecordBatch:
     return whole.take(column_of(np.argsort(order), pa.int64()))
 
 
-def _unknown_tags(record: Record) -> list[dict[str, Any]] | None:
+def unknown_tags(record: Record) -> list[dict[str, Any]] | None:
+    """The tagged fields that the message spec does not know, as rows hold them; None without any."""
     tags = record.unknown_tagged_fields
     return [{"path": path, "tag": tag, "hex": raw} for path, tag, raw in tags] or None
 
