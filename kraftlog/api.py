@@ -33,9 +33,8 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from kraftlog.explain.subject import subjects_of
 from kraftlog.explain.timeline import entry_rows
-from kraftlog.log.directory import Replica, find_replicas, record_files
+from kraftlog.log.directory import Replica, find_replicas, record_files, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import committed_in

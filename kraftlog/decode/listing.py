@@ -13,9 +13,8 @@ from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import read_batch, unknown_tags
 from kraftlog.log.batch import CONTROL, HEADER, PREFIX_SIZE, TRANSACTIONAL, codec_name
-from kraftlog.log.directory import Replica, record_files
+from kraftlog.log.directory import Replica, record_files, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.relations import Row
 

@@ -18,10 +18,9 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded, read_batch
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
-from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
+from kraftlog.log.directory import IS_FOLDER, LogFile, Replica, walk_file
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.names import LAST_OFFSET
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.storage import open_file
 from kraftlog.plain import counted

@@ -35,13 +35,14 @@ from kraftlog.state.partition_events import (
     Events,
     Flags,
     Longs,
+    NewVersions,
+    Suspects,
     coded,
     gather,
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Visible
 from kraftlog.state.shapes import MIGRATING
 from kraftlog.state.state import Change, State
-from kraftlog.state.suspects import NewVersions, Suspects
 
 _ABSENT = {"leader": -2, "leader_epoch": 0, "partition_epoch": 0}
 """What stands for a field that a record does not have; −1 for all others."""

@@ -13,15 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import value_schema
 from kraftlog.state.history import SHOWN
-
-Longs = npt.NDArray[np.int64]
+from kraftlog.state.partition_events import Longs
 
 _PARTITIONS = SHOWN["partitions"]
 _SPARE_ROWS = 100_000
