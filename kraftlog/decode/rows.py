@@ -18,7 +18,6 @@ from kraftlog.decode.records import Record, bad_crc, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.slices import SLICED, hash_of
 from kraftlog.decode.tabular import column_of, ids_of, repeated, timestamps
-from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import spec_of
@@ -68,10 +67,7 @@ def read_batch(
     if not window.batches.crc_valid[index]:
         yield bad_crc(window, index)
         return
-    position = int(window.batches.positions[index])
-    start = position - window.position
-    end = start + int(window.batches.headers["length"][index]) + PREFIX_SIZE
-    batch = window.buffer[start:end]
+    batch, position = window.batch(index), int(window.batches.positions[index])
     yield from read_records(batch, position, redactor, decompressed_limit, wanted)
 
 

@@ -55,6 +55,12 @@ class Window:
     buffer: bytes
     batches: Batches
 
+    def batch(self, index: int) -> bytes:
+        """The bytes of one batch."""
+        start = int(self.batches.positions[index]) - self.position
+        size = int(self.batches.headers["length"][index]) + PREFIX_SIZE
+        return self.buffer[start : start + size]
+
 
 def walk(
     file: FileBytes, start: int = 0, end: int | None = None, limits: Limits = Limits()

@@ -141,9 +141,7 @@ def camel_case(name: str) -> str:
 
 
 def _versions(raw: Any, otherwise: Versions) -> Versions:
-    if raw is None:
-        return otherwise
-    if raw is True:
+    if raw is None or raw is True:
         return otherwise
     if raw is False:
         return Versions(0, -1)

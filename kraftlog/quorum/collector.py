@@ -17,7 +17,7 @@ from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded, read_batch
 from kraftlog.log import names
-from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
+from kraftlog.log.batch import CONTROL, content_hash, crc_is_valid
 from kraftlog.log.directory import IS_FOLDER, LogFile, Replica, walk_file
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.names import LAST_OFFSET
@@ -220,9 +220,7 @@ class Collector:
                 if batch_id not in odd:
                     self._known[batch_id] = UNREMARKABLE
                     continue
-                start = int(window.batches.positions[row]) - window.position
-                size = int(window.batches.headers[row]["length"]) + PREFIX_SIZE
-                batch = window.buffer[start : start + size]
+                batch = window.batch(row)
                 self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
             yield decoded
 

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from kraftlog.decode.tabular import timestamps
 from kraftlog.message.catalogue import spec_of
 from kraftlog.native.folding import FIELDS, LISTS, Lists, folded
 from kraftlog.native.kernel import Places
 from kraftlog.state.apply import apply
 from kraftlog.state.arrow_events import data_of
 from kraftlog.state.declare import Data, ReplayFault
-from kraftlog.state.history import LARGEST_MS, SHOWN, History, history_tables
+from kraftlog.state.history import SHOWN, History, history_tables
 from kraftlog.state.outline import Outline, TopicEvent
 from kraftlog.state.partition_events import (
     CHANGE,
@@ -296,8 +297,8 @@ class _Fold:
         return {
             "valid_from_offset": pa.array(events.since.take(chosen)),
             "valid_to_offset": pa.array(to_offset, mask=still),
-            "valid_from": _times(events.since_ms.take(chosen), np.zeros(len(chosen), np.bool_)),
-            "valid_to": _times(to_ms, still),
+            "valid_from": timestamps(events.since_ms.take(chosen)),
+            "valid_to": timestamps(to_ms, still),
             "record_offset": pa.array(events.offsets.take(chosen), mask=of_base),
             "record_type": pa.DictionaryArray.from_arrays(
                 pa.array(events.kinds.take(chosen).astype(np.int32) - PUT), names
@@ -471,9 +472,3 @@ class _Fold:
 def _code(keys: Any) -> Any:
     """The topic's code in a partition's key."""
     return keys >> 32
-
-
-def _times(milliseconds: Longs, is_null: Flags) -> pa.Array:
-    """Kafka's times as Arrow holds them; null where they do not fit."""
-    wild = is_null | (milliseconds > LARGEST_MS) | (milliseconds < -LARGEST_MS)
-    return pa.array(np.where(wild, 0, milliseconds) * 1000, mask=wild)

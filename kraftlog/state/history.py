@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.rows import cell
+from kraftlog.decode.tabular import LARGEST_MS
 from kraftlog.message.catalogue import spec_of
 from kraftlog.message.spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
@@ -42,9 +43,6 @@ VALIDITY = [
     EPOCH,
 ]
 """The columns that every history table begins with."""
-
-LARGEST_MS = (1 << 63) // 1000 - 1
-"""The largest time that fits a column of microseconds."""
 
 
 @dataclass(frozen=True)
