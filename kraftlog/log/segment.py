@@ -104,7 +104,9 @@ def walk(
             search.charge(wanted)
             window = _Buffer(position, file.read(position, wanted), wanted)
             if not window.raw:
-                yield _vanished(position, file.size_bytes - position)
+                left = file.size_bytes - position
+                detail = f"the file became {counted(left, 'byte')} shorter while it was read"
+                yield Fault(FaultKind.VANISHED, position, left, detail)
                 return
             continue
         fault = _fault_at(file, position, size, search, limits)
@@ -185,15 +187,6 @@ def _too_large(file: FileBytes, position: int, size: int, limits: Limits) -> Fau
         batch_position=position,
         offset=int.from_bytes(first[:8], "big", signed=True),
         content_hash=content_hash(first, limits.id_key),
-    )
-
-
-def _vanished(position: int, size: int) -> Fault:
-    return Fault(
-        FaultKind.VANISHED,
-        position,
-        size,
-        f"the file became {counted(size, 'byte')} shorter while it was read",
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog.decode.tabular import timestamps
-from kraftlog.message.catalogue import spec_of
+from kraftlog.message.catalogue import known_spec
 from kraftlog.native.folding import FIELDS, LISTS, Lists, folded
 from kraftlog.native.kernel import Places
 from kraftlog.state.apply import apply
@@ -127,32 +127,23 @@ class Applied(NamedTuple):
     topic_name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Last:
-    """The last versions of some partitions (columns as `Folded.rows`, without validity), and every
-    record of a partition that a rule of the state may have something to say of.
-    """
-
-    rows: pa.Table
-    applied: list[Applied]
-
-
 def fold_last(
     outline: Outline,
     base: pa.Table | None,
     puts: pa.Table,
     changes: pa.Table,
     suspects: Suspects | None,
-) -> Last:
-    """Fold some partitions' records, all visible at once, to what holds at the end.
+) -> Folded:
+    """Fold some partitions' records, all visible at once, to what holds at the end: the last versions,
+    in rows without validity.
 
     Arguments as for `fold_partitions` and its `Watch`; an outline without hidden records."""
     events = gather(outline, base, puts, changes)
     if len(events) == 0:
-        return Last(value_schema().empty_table(), [])
+        return Folded(value_schema().empty_table(), [], {})
     fold = _Fold(outline, events, suspects)
     applied = [one for one in fold.applied() if one.origin.offset is not None]
-    return Last(pa.concat_tables([fold.last(), fold.last_one_by_one()]), applied)
+    return Folded(pa.concat_tables([fold.last(), fold.last_one_by_one()]), applied, {})
 
 
 @cache
@@ -460,11 +451,9 @@ class _Fold:
             return "REMOVE_TOPIC_RECORD", {"topicId": topic_id}
         if kind == CLEAR:
             return TYPES[CLEAR], {"topicName": topic_id}
-        spec = spec_of(TYPES[kind])
-        assert spec is not None
         payload = self.events.payload
         row = {name: payload[name][source].as_py() for name in payload} | {"topic_id": topic_id}
-        data = data_of(spec, int(self.events.versions[source]), row)
+        data = data_of(known_spec(TYPES[kind]), int(self.events.versions[source]), row)
         assert data is not None
         return TYPES[kind], data
 

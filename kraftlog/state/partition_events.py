@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.message.catalogue import spec_of
+from kraftlog.message.catalogue import known_spec
 from kraftlog.native.folding import HeldLists, ascending
 from kraftlog.native.kernel import Places
 from kraftlog.relations import arrow_type
@@ -139,9 +139,8 @@ def _shown(outline: Outline, rows: pa.Table, payload: str) -> pa.Table:
 
 def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     """The fields of all rows, put after put and change after change, under the puts' names."""
-    spec = spec_of("PARTITION_RECORD")
-    assert spec is not None
-    kinds = {field.name: coded(arrow_type(field)) for field in spec.fields}
+    fields = known_spec(TYPES[PUT]).fields
+    kinds = {field.name: coded(arrow_type(field)) for field in fields}
     columns: dict[str, list[pa.Array]] = {name: [pa.nulls(0, kinds[name])] for name in kinds}
     for index, part in enumerate(parts):
         is_change = index == len(parts) - 1

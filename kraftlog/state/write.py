@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kraftlog.message.catalogue import spec_of
+from kraftlog.message.catalogue import known_spec
 from kraftlog.plain import counted
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.shapes import (
@@ -77,9 +77,8 @@ def _partition(value: Data, versions: WriteLevels) -> Data:
 
 
 def _fields(record_type: str, version: int, value: Data) -> dict[str, Any]:
-    spec = spec_of(record_type)
-    assert spec is not None
-    return {field.json: value[field.json] for field in spec.fields if version in field.versions}
+    fields = known_spec(record_type).fields
+    return {field.json: value[field.json] for field in fields if version in field.versions}
 
 
 def image_records(state: State) -> Iterator[ImageRecord]:

@@ -210,7 +210,7 @@ def test_fields_of_any_bytes(
     rows = np.arange(len(messages))
     found = kernel.messages(
         guarded.holds(raw),
-        *(rows, starts, ends, reader.program, len(reader.program) - len(reader.tagged)),
+        *(rows, starts, ends, reader.program, len(reader.program) - reader.tagged),
         is_given=is_given,
     )
     assert len(found.fields) == (len(reader.program) if is_given else 0)
