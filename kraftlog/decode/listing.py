@@ -5,7 +5,7 @@ line's contract; what cannot be read is a row with `fault`. Streams: one window 
 a time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,26 +58,38 @@ def _holds(value: Any, key: str) -> bool:
 
 def batch_rows(replicas: Iterable[Replica], limits: Limits) -> Iterator[Row]:
     """One row per record batch, and one per damaged range."""
-    for file in record_files(replicas):
-        for found in walk_file(file, limits):
-            if isinstance(found, Fault):
-                yield fault_row(file.path, found)
-                continue
-            for index in range(len(found.batches)):
-                yield _batch_row(file.path, found, index)
+    return _rows(replicas, limits, lambda *batch: [_batch_row(*batch)])
 
 
 def record_rows(
     replicas: Iterable[Replica], limits: Limits, redactor: Redactor, wanted: RecordFilter
 ) -> Iterator[Row]:
     """One row per record that passes the filter, and one per fault."""
+
+    def rows_of(path: str, window: Window, index: int) -> Iterator[Row]:
+        position = int(window.batches.positions[index])
+        epoch = int(window.batches.headers[index]["batch_leader_epoch"])
+        for found in read_batch(window, index, None, redactor, limits.decompressed_size_bytes):
+            if isinstance(found, Fault):
+                yield fault_row(path, found)
+            elif wanted.wants(found):
+                yield _record_row(path, position, epoch, found)
+
+    return _rows(replicas, limits, rows_of)
+
+
+def _rows(
+    replicas: Iterable[Replica],
+    limits: Limits,
+    of_batch: Callable[[str, Window, int], Iterable[Row]],
+) -> Iterator[Row]:
     for file in record_files(replicas):
         for found in walk_file(file, limits):
             if isinstance(found, Fault):
                 yield fault_row(file.path, found)
                 continue
             for index in range(len(found.batches)):
-                yield from _record_rows(file.path, found, index, limits, redactor, wanted)
+                yield from of_batch(file.path, found, index)
 
 
 def fault_row(path: str, fault: Fault) -> Row:
@@ -112,23 +124,6 @@ def _batch_row(path: str, window: Window, index: int) -> Row:
         "record_count": header["record_count"],
         "batch_id": window.batches.batch_ids[index],
     }
-
-
-def _record_rows(
-    path: str,
-    window: Window,
-    index: int,
-    limits: Limits,
-    redactor: Redactor,
-    wanted: RecordFilter,
-) -> Iterator[Row]:
-    position = int(window.batches.positions[index])
-    epoch = int(window.batches.headers[index]["batch_leader_epoch"])
-    for found in read_batch(window, index, None, redactor, limits.decompressed_size_bytes):
-        if isinstance(found, Fault):
-            yield fault_row(path, found)
-        elif wanted.wants(found):
-            yield _record_row(path, position, epoch, found)
 
 
 def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:

@@ -153,10 +153,16 @@ def _schema() -> pa.Schema:
 
 
 @cache
-def value_schema() -> pa.Schema:
+def plain_schema() -> pa.Schema:
     """The columns of a version without its validity."""
-    shown = SHOWN["partitions"]
-    return pa.schema([_schema().field(shown.column_name(one)) for one in shown.fields])
+    plain = history_tables()["partitions"].schema
+    return pa.schema([plain.field(name) for _, name in SHOWN["partitions"].columns])
+
+
+@cache
+def value_schema() -> pa.Schema:
+    """The same as they are worked on: texts are codes of dictionaries."""
+    return pa.schema([field.with_type(coded(field.type)) for field in plain_schema()])
 
 
 class _Fold:
@@ -254,10 +260,7 @@ class _Fold:
             {name: value[field.json] for field, name in shown.columns}
             for value in self.state.rows("partitions").values()
         ]
-        plain = history_tables()["partitions"].schema
-        names = value_schema().names
-        table = pa.Table.from_pylist(rows, pa.schema([plain.field(name) for name in names]))
-        return table.cast(value_schema())
+        return pa.Table.from_pylist(rows, plain_schema()).cast(value_schema())
 
     def rows(self) -> pa.Table:
         """The rows of all partitions that are not left to the definition."""
