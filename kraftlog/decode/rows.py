@@ -166,7 +166,7 @@ class Gathering:
         schema = row_schema(name)
         headers = self._window.batches.headers
         epochs = headers["batch_leader_epoch"][[batch for batch, _ in rows]]
-        columns = {
+        columns: dict[str, Any] = {
             "batch_id": pa.DictionaryArray.from_arrays(
                 pa.array([batch for batch, _ in rows], pa.int32()), self.batch_ids
             ),
@@ -180,22 +180,15 @@ class Gathering:
         if spec is not None and spec.fields:
             fields = spec.fields
             columns[relations.payload_name(spec)] = [_payload(fields, one.data) for _, one in rows]
-        arrays = [
-            _array(columns.get(kind.name), kind.type)
-            if kind.name in columns
-            else pa.array([getattr(one, kind.name) for _, one in rows], kind.type)
-            for kind in schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for kind in schema.names:
+            if kind not in columns:
+                columns[kind] = [getattr(one, kind) for _, one in rows]
+        return pa.RecordBatch.from_pydict(columns, schema=schema)
 
 
 def constant_type(name: str, count: int) -> pa.DictionaryArray:
     """The column `type` of one record type."""
     return pa.DictionaryArray.from_arrays(repeated(0, count), pa.array([name]))
-
-
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
 def _in_order(pieces: list[_Piece]) -> pa.RecordBatch:
