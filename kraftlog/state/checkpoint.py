@@ -30,14 +30,11 @@ def checkpoint_bytes(image: Image, with_voters: bool = True) -> bytes:
     `with_voters=False` leaves kraft.version and the voters out, for a quorum that names its voters
     in its configuration.
     """
-    return b"".join(_batches(image, with_voters))
-
-
-def _batches(image: Image, with_voters: bool) -> Iterator[bytes]:
-    next_offset = 0
+    batches, offset = list[bytes](), 0
     for records, is_control in _groups(image, with_voters):
-        yield encode_batch(records, next_offset, image.epoch, image.timestamp, is_control)
-        next_offset += len(records)
+        batches.append(encode_batch(records, offset, image.epoch, image.timestamp, is_control))
+        offset += len(records)
+    return b"".join(batches)
 
 
 def _groups(image: Image, with_voters: bool) -> Iterator[tuple[list[RawRecord], bool]]:

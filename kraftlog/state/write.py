@@ -86,21 +86,17 @@ def image_records(state: State) -> Iterator[ImageRecord]:
     its partitions, sorted by key.
     """
     versions = WriteLevels.of(state)
+    written = (image_record(table, value, versions) for table, value in _in_order(state))
+    return (one for one in written if one is not None)
+
+
+def _in_order(state: State) -> Iterator[tuple[str, Data]]:
     for table in IMAGE_TABLES:
-        if table == "partitions":
-            continue
-        for key in sorted(state.rows(table), key=_order):
-            value = state.rows(table)[key]
-            record = image_record(table, value, versions)
-            if record is not None:
-                yield record
+        for key in sorted(state.rows(table), key=_order) if table != "partitions" else ():
+            yield table, state.rows(table)[key]
             if table == "topics":
                 for inner in sorted(state.keys("partitions", key)):
-                    partition = image_record(
-                        "partitions", state.rows("partitions")[inner], versions
-                    )
-                    if partition is not None:
-                        yield partition
+                    yield "partitions", state.rows("partitions")[inner]
 
 
 def _order(key: Key) -> tuple[bool, str]:
