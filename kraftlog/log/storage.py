@@ -148,14 +148,13 @@ def open_file(path: str) -> FileBytes:
     return LocalBytes(local_path(path))
 
 
-def read_whole(path: str, limit: int) -> bytes:
+def read_whole(file: FileBytes, limit: int) -> bytes:
     """All bytes of a small file.
 
-    Raises OSError as `open_file` does, ValueError where it has more than so many bytes."""
-    with open_file(path) as file:
-        if file.size_bytes > limit:
-            raise ValueError(f"it is {file.size_bytes:,} bytes long")
-        return file.read(0, file.size_bytes)
+    Raises ValueError where it has more than so many."""
+    if file.size_bytes > limit:
+        raise ValueError(f"it is {file.size_bytes:,} bytes long")
+    return file.read(0, file.size_bytes)
 
 
 def list_folder(path: str) -> list[FolderEntry]:

@@ -43,7 +43,8 @@ def read_side_file(file: LogFile) -> SideFile:
     """A text file's value, or the reason why it has none."""
     modified = file.modified_ns // 1_000_000
     try:
-        raw = read_whole(file.path, SIDE_FILE_LIMIT)
+        with open_file(file.path) as handle:
+            raw = read_whole(handle, SIDE_FILE_LIMIT)
         return SideFile(file.path, modified, NODE_FILES[file.kind][1](raw))
     except OSError as error:
         return SideFile(file.path, modified, None, reason_of(error))

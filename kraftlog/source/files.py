@@ -22,7 +22,7 @@ from kraftlog.log.sidefiles import (
     TIME_INDEX_ENTRY,
     read_index,
 )
-from kraftlog.log.storage import read_whole
+from kraftlog.log.storage import open_file, read_whole
 from kraftlog.plain import reason_of
 from kraftlog.quorum.side_evidence import NODE_FILES
 
@@ -89,7 +89,8 @@ def _row(file: LogFile) -> dict[str, Any]:
 def _content(file: LogFile) -> dict[str, Any]:
     if file.problem is not None or file.kind not in NODE_FILES.keys() | _INDEXES.keys():
         return {}
-    raw = read_whole(file.path, INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT)
+    with open_file(file.path) as handle:
+        raw = read_whole(handle, INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT)
     if file.kind in NODE_FILES:
         _, read = NODE_FILES[file.kind]
         shown = _SHOWN.get(file.kind, lambda value: value)(read(raw))
