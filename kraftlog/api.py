@@ -33,9 +33,8 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from kraftlog.explain.subject import subjects_of
 from kraftlog.explain.timeline import entry_rows
-from kraftlog.log.directory import Replica, find_replicas, record_files
+from kraftlog.log.directory import Replica, find_replicas, record_files, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import committed_in
@@ -48,6 +47,7 @@ from kraftlog.quorum.rebuild import image_of
 from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
+from kraftlog.relations import Row
 from kraftlog.simulate.failover_rows import failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
@@ -80,8 +80,6 @@ __all__ = [
     "read_partition",
     "versioned",
 ]
-
-Row = dict[str, Any]
 
 
 def open(  # the name that readers of files expect; this module opens no file itself

@@ -7,28 +7,22 @@ ByteUtils (varints), Uuid (base64 text).
 """
 
 import codecs
-import struct
 from base64 import urlsafe_b64encode
+from struct import Struct
 
 from kraftlog.errors import DecodeError
 
 Buffer = bytes | memoryview
 
-INT8 = struct.Struct(">b")
-INT16 = struct.Struct(">h")
-UINT16 = struct.Struct(">H")
-INT32 = struct.Struct(">i")
-INT64 = struct.Struct(">q")
-FLOAT64 = struct.Struct(">d")
-
 FIXED = {
-    "int8": INT8,
-    "int16": INT16,
-    "uint16": UINT16,
-    "int32": INT32,
-    "int64": INT64,
-    "float64": FLOAT64,
+    "int8": Struct(">b"),
+    "int16": Struct(">h"),
+    "uint16": Struct(">H"),
+    "int32": Struct(">i"),
+    "int64": Struct(">q"),
+    "float64": Struct(">d"),
 }
+INT16, INT32, INT64 = FIXED["int16"], FIXED["int32"], FIXED["int64"]
 
 
 def need(position: int, size_bytes: int, limit: int, what: str) -> int:
@@ -42,7 +36,7 @@ def need(position: int, size_bytes: int, limit: int, what: str) -> int:
 
 
 def fixed(
-    form: struct.Struct, buffer: Buffer, position: int, limit: int, what: str
+    form: Struct, buffer: Buffer, position: int, limit: int, what: str
 ) -> tuple[int | float, int]:
     """A big-endian number of fixed width."""
     end = need(position, form.size, limit, what)

@@ -13,9 +13,8 @@ from kraftlog.decode.records import Record, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE
-from kraftlog.log.directory import LogFile, Replica
+from kraftlog.log.directory import LogFile, Replica, walk_file
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 
 UNMASKED = Redactor(None)

@@ -18,9 +18,9 @@ from kraftlog.audit.triage import at_same_place
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.declare import Data
+from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS
 from kraftlog.state.state import State
-from kraftlog.state.suspects import Flags, NewVersions
 
 MV_3_6_IV0 = 12
 MISSING = frozenset(

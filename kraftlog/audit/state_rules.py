@@ -14,9 +14,9 @@ from kraftlog.audit.check import Check
 from kraftlog.quorum.health import Since
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied
+from kraftlog.state.partition_events import Suspects, every_version
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import State
-from kraftlog.state.suspects import Suspects, every_version
 
 
 class Incoming(NamedTuple):

@@ -32,9 +32,9 @@ from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied
+from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.replay import FaultyRecord
 from kraftlog.state.state import Change, State
-from kraftlog.state.suspects import Flags, NewVersions
 from kraftlog.state.tables import TABLE, TRANSACTION_TYPES
 
 _DECLARED = tuple(vars(state_checks).values())

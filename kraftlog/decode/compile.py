@@ -180,16 +180,13 @@ def _pieces(found: Values) -> list[bytes | None]:
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Reads all records of one message type and version: the plain fields, then the tagged ones."""
+    """Reads all records of one message type and version: the plain fields, then the tagged ones, of
+    which there are so many.
+    """
 
     spec: MessageSpec
-    plain: tuple[Column, ...]
-    tagged: tuple[Column, ...]
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """All of them, in the order of the program."""
-        return self.plain + self.tagged
+    columns: tuple[Column, ...]
+    tagged: int
 
     @cached_property
     def program(self) -> Program:
@@ -209,7 +206,7 @@ class Reader:
         """Which of these rows' messages, in [body, end), are normal, and a row for each of those;
         None where there are no fields, or no normal messages, or the fields are not to be given.
         """
-        plain = len(self.program) - len(self.tagged)
+        plain = len(self.program) - self.tagged
         found = kernel.messages(raw, rows, body, end, self.program, plain, is_given=is_given)
         count = int(np.count_nonzero(found.normal))
         if not is_given or not self.spec.fields or not count:
@@ -226,7 +223,7 @@ def reader_of(spec: MessageSpec, version: int) -> Reader | None:
     plain, tagged = _columns_of(at.plain, at), _columns_of(tuple(at.tagged.values()), at)
     if not at.flexible or plain is None or tagged is None:
         return None
-    return Reader(spec, plain, tagged)
+    return Reader(spec, plain + tagged, len(tagged))
 
 
 def _columns_of(fields: tuple[FieldSpec, ...], at: VersionSpec) -> tuple[Column, ...] | None:

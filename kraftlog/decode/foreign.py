@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kraftlog.decode.interpreter import read_message
-from kraftlog.decode.records import Header, read_header
+from kraftlog.decode.records import Header, section_of
 from kraftlog.errors import DecodeError, InputError, UsageError
 from kraftlog.log import names
-from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, PREFIX_SIZE, TRANSACTIONAL
-from kraftlog.log.codecs import unpack
+from kraftlog.log.batch import CONTROL, TRANSACTIONAL
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import Frame, FrameFault, read_frames
 from kraftlog.log.segment import Limits, Window, walk
@@ -85,27 +84,24 @@ def _segments(path: str) -> list[str]:
 def _of_window(
     window: Window, decoder: Decoder[T], limits: Limits
 ) -> Iterator[ForeignRecord[T] | Fault]:
-    headers, batches = window.batches.headers, window.batches
-    for index, position in enumerate(batches.positions.tolist()):
-        size = int(headers["length"][index]) + PREFIX_SIZE
-        raw = window.buffer[position - window.position : position - window.position + size]
-        if batches.crc_valid[index]:
+    for index, position in enumerate(window.batches.positions.tolist()):
+        raw = window.batch(index)
+        if window.batches.crc_valid[index]:
             yield from _of_batch(raw, position, decoder, limits.decompressed_size_bytes)
         else:
-            yield Fault(FaultKind.BATCH_CRC, position, size, "the CRC-32C is not that of the bytes")
+            detail = "the CRC-32C is not that of the bytes"
+            yield Fault(FaultKind.BATCH_CRC, position, len(raw), detail)
 
 
 def _of_batch(
     raw: bytes, position: int, decoder: Decoder[T], limit: int
 ) -> Iterator[ForeignRecord[T] | Fault]:
-    header, buffer, start = read_header(raw), raw, HEADER_SIZE
-    if header.attributes & CODEC_MASK:
-        try:
-            buffer, start = unpack(header.attributes & CODEC_MASK, raw[HEADER_SIZE:], limit), 0
-        except DecodeError as error:
-            yield Fault(FaultKind(error.kind), position, len(raw), error.detail)
-            return
-    for frame in read_frames(buffer, start, len(buffer), header.record_count):
+    section = section_of(raw, position, limit)
+    if isinstance(section, Fault):
+        yield Fault(section.kind, position, len(raw), section.detail)
+        return
+    header, buffer = section.header, section.buffer
+    for frame in read_frames(buffer, section.start, section.end, header.record_count):
         if isinstance(frame, FrameFault):
             yield Fault(frame.kind, position, len(raw), frame.detail)
             continue

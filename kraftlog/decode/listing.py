@@ -5,20 +5,18 @@ line's contract; what cannot be read is a row with `fault`. Streams: one window 
 a time.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
-from kraftlog.decode.rows import read_batch
-from kraftlog.log.batch import CONTROL, PREFIX_SIZE, TRANSACTIONAL, codec_name
-from kraftlog.log.directory import Replica, record_files
+from kraftlog.decode.rows import read_batch, unknown_tags
+from kraftlog.log.batch import CONTROL, HEADER, PREFIX_SIZE, TRANSACTIONAL, codec_name
+from kraftlog.log.directory import Replica, record_files, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
-
-Row = dict[str, Any]
+from kraftlog.relations import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +58,38 @@ def _holds(value: Any, key: str) -> bool:
 
 def batch_rows(replicas: Iterable[Replica], limits: Limits) -> Iterator[Row]:
     """One row per record batch, and one per damaged range."""
-    for file in record_files(replicas):
-        for found in walk_file(file, limits):
-            if isinstance(found, Fault):
-                yield fault_row(file.path, found)
-                continue
-            for index in range(len(found.batches)):
-                yield _batch_row(file.path, found, index)
+    return _rows(replicas, limits, lambda *batch: [_batch_row(*batch)])
 
 
 def record_rows(
     replicas: Iterable[Replica], limits: Limits, redactor: Redactor, wanted: RecordFilter
 ) -> Iterator[Row]:
     """One row per record that passes the filter, and one per fault."""
+
+    def rows_of(path: str, window: Window, index: int) -> Iterator[Row]:
+        position = int(window.batches.positions[index])
+        epoch = int(window.batches.headers[index]["batch_leader_epoch"])
+        for found in read_batch(window, index, None, redactor, limits.decompressed_size_bytes):
+            if isinstance(found, Fault):
+                yield fault_row(path, found)
+            elif wanted.wants(found):
+                yield _record_row(path, position, epoch, found)
+
+    return _rows(replicas, limits, rows_of)
+
+
+def _rows(
+    replicas: Iterable[Replica],
+    limits: Limits,
+    of_batch: Callable[[str, Window, int], Iterable[Row]],
+) -> Iterator[Row]:
     for file in record_files(replicas):
         for found in walk_file(file, limits):
             if isinstance(found, Fault):
                 yield fault_row(file.path, found)
                 continue
             for index in range(len(found.batches)):
-                yield from _record_rows(file.path, found, index, limits, redactor, wanted)
+                yield from of_batch(file.path, found, index)
 
 
 def fault_row(path: str, fault: Fault) -> Row:
@@ -90,7 +100,7 @@ def fault_row(path: str, fault: Fault) -> Row:
 
 
 def _batch_row(path: str, window: Window, index: int) -> Row:
-    header = {name: window.batches.headers[index][name].item() for name in _HEADER_NAMES}
+    header = dict(zip(HEADER.names or (), window.batches.headers[index].item(), strict=True))
     attributes = header["attributes"]
     return {
         "path": path,
@@ -116,28 +126,6 @@ def _batch_row(path: str, window: Window, index: int) -> Row:
     }
 
 
-_HEADER_NAMES = (
-    "base_offset length batch_leader_epoch magic crc attributes last_offset_delta base_timestamp max_timestamp producer_id producer_epoch base_sequence record_count"
-).split()
-
-
-def _record_rows(
-    path: str,
-    window: Window,
-    index: int,
-    limits: Limits,
-    redactor: Redactor,
-    wanted: RecordFilter,
-) -> Iterator[Row]:
-    position = int(window.batches.positions[index])
-    epoch = int(window.batches.headers[index]["batch_leader_epoch"])
-    for found in read_batch(window, index, None, redactor, limits.decompressed_size_bytes):
-        if isinstance(found, Fault):
-            yield fault_row(path, found)
-        elif wanted.wants(found):
-            yield _record_row(path, position, epoch, found)
-
-
 def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:
     row: Row = {
         "path": path,
@@ -150,11 +138,8 @@ def _record_row(path: str, position: int, epoch: int, record: Record) -> Row:
         "record_version": record.record_version,
         "data": record.data,
     }
-    if record.unknown_tagged_fields:
-        row["unknown_tagged_fields"] = [
-            {"path": path, "tag": tag, "hex": raw}
-            for path, tag, raw in record.unknown_tagged_fields
-        ]
+    if tags := unknown_tags(record):
+        row["unknown_tagged_fields"] = tags
     if record.raw is not None:
         row.update(fault="record_type_unknown", raw=record.raw)
     return row

@@ -20,7 +20,6 @@ from kraftlog.log.batch import (
     HEADER,
     HEADER_SIZE,
     LOG_APPEND_TIME,
-    PREFIX_SIZE,
     content_hash,
 )
 from kraftlog.log.codecs import unpack
@@ -83,11 +82,6 @@ class Header(NamedTuple):
         return cls(*(int(row[name]) for name in cls._fields))
 
 
-def read_header(batch: bytes) -> Header:
-    """The header at the start of a batch's bytes."""
-    return Header.of(np.frombuffer(batch, HEADER, 1)[0])
-
-
 @dataclass(frozen=True, slots=True)
 class Section:
     """The records of one batch, unpacked: they lie in [start, end) of `buffer`.
@@ -143,8 +137,7 @@ def records_in(
 
 def section_of(batch: bytes, position: int, decompressed_limit: int) -> Section | Fault:
     """The records of one batch, unpacked; a fault where they cannot be."""
-    header = read_header(batch)
-    size = len(batch)
+    header, size = Header.of(np.frombuffer(batch, HEADER, 1)[0]), len(batch)
     section = Section(header, batch, HEADER_SIZE, size, position, size, position)
     codec = header.attributes & CODEC_MASK
     if not codec:
@@ -152,7 +145,7 @@ def section_of(batch: bytes, position: int, decompressed_limit: int) -> Section 
     try:
         unpacked = unpack(codec, batch[HEADER_SIZE:], decompressed_limit)
     except DecodeError as error:
-        return _batch_fault(FaultKind(error.kind), section, error.detail)
+        return _batch_fault(FaultKind(error.kind), header, position, size, error.detail)
     return Section(header, unpacked, 0, len(unpacked), position, size, None)
 
 
@@ -360,31 +353,16 @@ def given_up(section: Section, fault: Fault) -> Fault:
     )
 
 
-def _batch_fault(kind: FaultKind, section: Section, detail: str) -> Fault:
+def _batch_fault(kind: FaultKind, header: Header, position: int, size: int, detail: str) -> Fault:
     """A fault that holds for a whole batch."""
-    return Fault(
-        kind,
-        section.batch_position,
-        section.batch_size_bytes,
-        detail,
-        batch_position=section.batch_position,
-        offset=section.header.base_offset,
-        batch_leader_epoch=section.header.batch_leader_epoch,
-    )
+    epoch = header.batch_leader_epoch
+    return Fault(kind, position, size, detail, position, header.base_offset, epoch)
 
 
 def bad_crc(window: Window, index: int) -> Fault:
     """The fault of a batch whose CRC is wrong."""
-    header = window.batches.headers[index]
-    position = int(window.batches.positions[index])
-    size = int(header["length"]) + PREFIX_SIZE
-    return Fault(
-        FaultKind.BATCH_CRC,
-        position,
-        size,
-        f"the CRC-32C of a batch of {size:,} bytes is wrong; its records are not decoded",
-        batch_position=position,
-        offset=int(header["base_offset"]),
-        batch_leader_epoch=int(header["batch_leader_epoch"]),
-        content_hash=window.batches.batch_ids[index],
-    )
+    batches, size = window.batches, len(window.batch(index))
+    header, position = Header.of(batches.headers[index]), int(batches.positions[index])
+    detail = f"the CRC-32C of a batch of {size:,} bytes is wrong; its records are not decoded"
+    fault = _batch_fault(FaultKind.BATCH_CRC, header, position, size, detail)
+    return fault._replace(content_hash=batches.batch_ids[index])

@@ -18,7 +18,6 @@ from kraftlog.decode.records import Record, bad_crc, read_records
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.slices import SLICED, hash_of
 from kraftlog.decode.tabular import column_of, ids_of, repeated, timestamps
-from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import spec_of
@@ -68,10 +67,7 @@ def read_batch(
     if not window.batches.crc_valid[index]:
         yield bad_crc(window, index)
         return
-    position = int(window.batches.positions[index])
-    start = position - window.position
-    end = start + int(window.batches.headers["length"][index]) + PREFIX_SIZE
-    batch = window.buffer[start:end]
+    batch, position = window.batch(index), int(window.batches.positions[index])
     yield from read_records(batch, position, redactor, decompressed_limit, wanted)
 
 
@@ -170,7 +166,7 @@ class Gathering:
         schema = row_schema(name)
         headers = self._window.batches.headers
         epochs = headers["batch_leader_epoch"][[batch for batch, _ in rows]]
-        columns = {
+        columns: dict[str, Any] = {
             "batch_id": pa.DictionaryArray.from_arrays(
                 pa.array([batch for batch, _ in rows], pa.int32()), self.batch_ids
             ),
@@ -178,28 +174,21 @@ class Gathering:
             "timestamp": timestamps(np.array([one.timestamp for _, one in rows], np.int64)),
             "batch_leader_epoch": column_of(epochs.astype(np.int32), pa.int32()),
             "type": constant_type(name, len(rows)),
-            "unknown_tagged_fields": [_unknown_tags(one) for _, one in rows],
+            "unknown_tagged_fields": [unknown_tags(one) for _, one in rows],
         }
         spec = spec_of(name)
         if spec is not None and spec.fields:
             fields = spec.fields
             columns[relations.payload_name(spec)] = [_payload(fields, one.data) for _, one in rows]
-        arrays = [
-            _array(columns.get(kind.name), kind.type)
-            if kind.name in columns
-            else pa.array([getattr(one, kind.name) for _, one in rows], kind.type)
-            for kind in schema
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        for kind in schema.names:
+            if kind not in columns:
+                columns[kind] = [getattr(one, kind) for _, one in rows]
+        return pa.RecordBatch.from_pydict(columns, schema=schema)
 
 
 def constant_type(name: str, count: int) -> pa.DictionaryArray:
     """The column `type` of one record type."""
     return pa.DictionaryArray.from_arrays(repeated(0, count), pa.array([name]))
-
-
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
 def _in_order(pieces: list[_Piece]) -> pa.RecordBatch:
@@ -213,7 +202,8 @@ def _in_order(pieces: list[_Piece]) -> pa.RecordBatch:
     return whole.take(column_of(np.argsort(order), pa.int64()))
 
 
-def _unknown_tags(record: Record) -> list[dict[str, Any]] | None:
+def unknown_tags(record: Record) -> list[dict[str, Any]] | None:
+    """The tagged fields that the message spec does not know, as rows hold them; None without any."""
     tags = record.unknown_tagged_fields
     return [{"path": path, "tag": tag, "hex": raw} for path, tag, raw in tags] or None
 

@@ -10,7 +10,6 @@ from base64 import urlsafe_b64decode
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog.native.kernel import ID_SIZE, Numbers
@@ -35,7 +34,10 @@ def hashes_of(topics: pa.Array, partitions: Numbers) -> Numbers:
     distinct = [*map(_bytes_of, encoded.dictionary.to_pylist()), _NO_TOPIC]
     cells = np.frombuffer(b"".join(distinct), f"V{ID_SIZE}")
     codes = encoded.indices.fill_null(len(distinct) - 1).to_numpy(zero_copy_only=False)
-    return _hashes(cells[codes], partitions)
+    halves = cells[codes].view("<u8").reshape(-1, 2)
+    mixed = (halves[:, 0] ^ halves[:, 1]) * _MIX >> np.uint64(32)
+    found: Numbers = mixed.astype(np.int64) + (partitions >> _BLOCK_BITS)
+    return found
 
 
 def hash_of(row: dict[str, Any] | None) -> int:
@@ -44,13 +46,6 @@ def hash_of(row: dict[str, Any] | None) -> int:
         return 0
     topics = pa.array([row["topicId"]], pa.string())
     return int(hashes_of(topics, np.array([row["partitionId"]], np.int64))[0])
-
-
-def _hashes(topics: npt.NDArray[np.void], partitions: Numbers) -> Numbers:
-    halves = topics.view("<u8").reshape(-1, 2)
-    mixed = (halves[:, 0] ^ halves[:, 1]) * _MIX >> np.uint64(32)
-    found: Numbers = mixed.astype(np.int64) + (partitions >> _BLOCK_BITS)
-    return found
 
 
 def _bytes_of(text: str | None) -> bytes:

@@ -27,7 +27,8 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.wire import Buffer
 
-_MICROSECONDS_LIMIT = (1 << 63) // 1000 - 1
+LARGEST_MS = (1 << 63) // 1000 - 1
+"""The largest time that fits a column of microseconds."""
 
 
 def column_of(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -72,13 +73,20 @@ def ids_of(batches: Batches) -> pa.StringArray:
     return texts_of(batches.id_letters, ID_SIZE)
 
 
-def timestamps(milliseconds: npt.NDArray[np.int64]) -> pa.Array:
-    """Kafka's milliseconds as timestamps; null where they are beyond what microseconds can hold."""
-    if len(milliseconds) == 0 or (
-        milliseconds.max() <= _MICROSECONDS_LIMIT and milliseconds.min() >= -_MICROSECONDS_LIMIT
+def timestamps(
+    milliseconds: npt.NDArray[np.int64], is_null: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Kafka's milliseconds as timestamps; null where they are beyond what microseconds can hold, and
+    where that is asked for.
+    """
+    if is_null is None and (
+        len(milliseconds) == 0
+        or (milliseconds.max() <= LARGEST_MS and milliseconds.min() >= -LARGEST_MS)
     ):
         return column_of(milliseconds * 1000, relations.TIMESTAMP)
-    wild = (milliseconds > _MICROSECONDS_LIMIT) | (milliseconds < -_MICROSECONDS_LIMIT)
+    wild = (milliseconds > LARGEST_MS) | (milliseconds < -LARGEST_MS)
+    if is_null is not None:
+        wild |= is_null
     micros = np.where(wild, 0, milliseconds) * 1000
     return pa.array(micros, pa.int64(), mask=wild).cast(relations.TIMESTAMP)
 

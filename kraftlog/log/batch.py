@@ -55,8 +55,6 @@ ID_SIZE = 2 * _HASH_SIZE
 INT32_AT = Struct(">i")
 UINT32_AT = Struct(">I")
 
-Headers = npt.NDArray[np.void]
-
 
 @dataclass(frozen=True)
 class Batches:
@@ -67,7 +65,7 @@ class Batches:
     """
 
     positions: npt.NDArray[np.int64]
-    headers: Headers
+    headers: kernel.Headers
     crc_valid: npt.NDArray[np.bool_]
     hashes: bytes
 
@@ -185,7 +183,7 @@ def _batches(
     at = np.array(starts, np.int64)
     # numpy copies opaque elements of an unaligned view many times as fast as their bytes.
     every = np.ndarray((max(0, len(buffer) - HEADER_SIZE + 1),), _OPAQUE, buffer, strides=(1,))
-    headers: Headers = every[at].view(HEADER)
+    headers: kernel.Headers = every[at].view(HEADER)
     valid = np.ones(len(at), np.bool_)
     valid[bad] = False
     return Batches(at + file_position, headers, valid, hashes)

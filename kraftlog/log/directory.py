@@ -13,9 +13,10 @@ from pathlib import PurePosixPath
 
 from kraftlog.errors import InputError
 from kraftlog.log import names
+from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.names import FileName, classify
 from kraftlog.log.resync import Search
-from kraftlog.log.segment import Limits
+from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import (
     FolderEntry,
     absolute,
@@ -282,3 +283,21 @@ def record_files(replicas: Iterable[Replica]) -> list[LogFile]:
         if file.kind in names.RECORD_KINDS
         or (file.kind == names.UNKNOWN and len(replica.files) == 1)
     ]
+
+
+def walk_file(
+    file: LogFile, limits: Limits, start: int = 0, end: int | None = None
+) -> Iterator[Window | Fault]:
+    """The batches that begin in [start, end) of a file, and its faults there: what cannot be opened
+    or read is one, never an exception.
+    """
+    if file.problem is not None:
+        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, file.problem)
+        return
+    try:
+        with open_file(file.path) as handle:
+            yield from walk(handle, start, end, limits)
+    except FileNotFoundError:
+        yield Fault(FaultKind.VANISHED, 0, file.size_bytes, "the file is gone")
+    except OSError as error:
+        yield Fault(FaultKind.UNREADABLE, 0, file.size_bytes, reason_of(error))

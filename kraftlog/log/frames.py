@@ -75,41 +75,31 @@ def _read_frame(buffer: Buffer, index: int, position: int, body: int, end: int) 
     at = need(body, 1, end, "record attributes")
     timestamp_delta, at = varlong(buffer, at, end, "timestamp delta")
     offset_delta, at = varint(buffer, at, end, "offset delta")
-    key_start, key_end, at = _bytes(buffer, at, end, "key")
-    value_start, value_end, at = _bytes(buffer, at, end, "value")
+    key, at = _bytes(buffer, at, end, "key")
+    value, at = _bytes(buffer, at, end, "value")
     header_count, at = varint(buffer, at, end, "header count")
     if header_count < 0:
         raise DecodeError(FaultKind.RECORD_FRAME, at, f"header count {header_count} is negative")
     for _ in range(header_count):
-        name_start, _, at = _bytes(buffer, at, end, "header key")
-        if name_start < 0:
+        name, at = _bytes(buffer, at, end, "header key")
+        if name == _NULL:
             raise DecodeError(FaultKind.RECORD_FRAME, at, "a header has no key")
-        _, _, at = _bytes(buffer, at, end, "header value")
+        _, at = _bytes(buffer, at, end, "header value")
     if at != end:
         raise DecodeError(
             FaultKind.RECORD_FRAME, at, f"{end - at} bytes are left inside the record's length"
         )
-    return Frame(
-        index,
-        position,
-        end,
-        buffer[body],
-        timestamp_delta,
-        offset_delta,
-        key_start,
-        key_end,
-        value_start,
-        value_end,
-        header_count,
-    )
+    deltas = timestamp_delta, offset_delta
+    return Frame(index, position, end, buffer[body], *deltas, *key, *value, header_count)
 
 
-def _bytes(buffer: Buffer, at: int, end: int, what: str) -> tuple[int, int, int]:
-    """(start, end) of a length-prefixed run of bytes, (−1, −1) for null, and the position
-    after it.
-    """
+_NULL = (-1, -1)
+
+
+def _bytes(buffer: Buffer, at: int, end: int, what: str) -> tuple[tuple[int, int], int]:
+    """(start, end) of a length-prefixed run of bytes, or null, and the position after it."""
     length, at = varint(buffer, at, end, f"{what} length")
     if length < 0:
-        return -1, -1, at
+        return _NULL, at
     after = need(at, length, end, what)
-    return at, after, after
+    return (at, after), after

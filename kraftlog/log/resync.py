@@ -23,7 +23,6 @@ from kraftlog.log.batch import (
     MIN_LENGTH,
     PREFIX_SIZE,
     UINT32_AT,
-    crc32c,
     crc_is_valid,
 )
 from kraftlog.log.storage import FileBytes
@@ -140,22 +139,15 @@ def streamed_crc_is_valid(file: FileBytes, position: int, size: int) -> bool:
     head = file.read(position, min(size, _CHUNK))
     if len(head) < HEADER_SIZE:
         return False
-    stored: int = UINT32_AT.unpack_from(head, CRC_POSITION)[0]
-    if len(head) == size:
-        return stored == crc32c(head[CRC_START:])
-    return stored == _extended(file, head, position, size)
-
-
-def _extended(file: FileBytes, head: bytes, position: int, size: int) -> int | None:
-    value = crc.value(head[CRC_START:])
-    at, end = position + len(head), position + size
+    value, at, end = crc.value(head[CRC_START:]), position + len(head), position + size
     while at < end:
         chunk = file.read(at, min(_CHUNK, end - at))
         if not chunk:
-            return None
+            return False
         value = crc.extend(value, chunk)
         at += len(chunk)
-    return int(value)
+    stored: int = UINT32_AT.unpack_from(head, CRC_POSITION)[0]
+    return stored == value
 
 
 def is_zero(file: FileBytes, position: int, end: int) -> int:

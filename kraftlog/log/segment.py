@@ -55,6 +55,12 @@ class Window:
     buffer: bytes
     batches: Batches
 
+    def batch(self, index: int) -> bytes:
+        """The bytes of one batch."""
+        start = int(self.batches.positions[index]) - self.position
+        size = int(self.batches.headers["length"][index]) + PREFIX_SIZE
+        return self.buffer[start : start + size]
+
 
 def walk(
     file: FileBytes, start: int = 0, end: int | None = None, limits: Limits = Limits()
@@ -98,7 +104,9 @@ def walk(
             search.charge(wanted)
             window = _Buffer(position, file.read(position, wanted), wanted)
             if not window.raw:
-                yield _vanished(position, file.size_bytes - position)
+                left = file.size_bytes - position
+                detail = f"the file became {counted(left, 'byte')} shorter while it was read"
+                yield Fault(FaultKind.VANISHED, position, left, detail)
                 return
             continue
         fault = _fault_at(file, position, size, search, limits)
@@ -179,15 +187,6 @@ def _too_large(file: FileBytes, position: int, size: int, limits: Limits) -> Fau
         batch_position=position,
         offset=int.from_bytes(first[:8], "big", signed=True),
         content_hash=content_hash(first, limits.id_key),
-    )
-
-
-def _vanished(position: int, size: int) -> Fault:
-    return Fault(
-        FaultKind.VANISHED,
-        position,
-        size,
-        f"the file became {counted(size, 'byte')} shorter while it was read",
     )
 
 

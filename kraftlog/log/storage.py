@@ -28,11 +28,11 @@ class FolderEntry:
 
     name: str
     path: str
-    is_folder: bool
-    is_regular: bool
-    size_bytes: int
-    modified_ns: int
-    identity: tuple[int, int] | None
+    is_folder: bool = False
+    is_regular: bool = False
+    size_bytes: int = 0
+    modified_ns: int = 0
+    identity: tuple[int, int] | None = None
     leads_to: str | None = None
     problem: str | None = None
 
@@ -148,6 +148,15 @@ def open_file(path: str) -> FileBytes:
     return LocalBytes(local_path(path))
 
 
+def read_whole(file: FileBytes, limit: int) -> bytes:
+    """All bytes of a small file.
+
+    Raises ValueError where it has more than so many."""
+    if file.size_bytes > limit:
+        raise ValueError(f"it is {file.size_bytes:,} bytes long")
+    return file.read(0, file.size_bytes)
+
+
 def list_folder(path: str) -> list[FolderEntry]:
     """The names in a folder, sorted; names that vanish meanwhile are left out.
 
@@ -181,20 +190,17 @@ def _list_local(path: str) -> Iterator[FolderEntry]:
 def _scanned(one: "os.DirEntry[str]") -> FolderEntry | None:
     """None where the name has vanished since it was listed: that is normal in a live copy."""
     if (shown := as_text(one.name)) != one.name:
-        path = as_text(one.path)
-        return FolderEntry(shown, path, False, False, 0, 0, None, None, "its name is not UTF-8")
+        return FolderEntry(shown, as_text(one.path), problem="its name is not UTF-8")
     leads_to = os.path.realpath(one.path) if one.is_symlink() else None
     try:
         return replace(_local_entry(one.name, one.path, os.stat(one.path)), leads_to=leads_to)
     except FileNotFoundError:
-        # A link to nowhere is worth a row.
-        return None if leads_to is None else _unknown(one, "it is a link that leads nowhere")
+        if leads_to is None:
+            return None
+        problem = "it is a link that leads nowhere"  # which is worth a row
     except OSError as error:
-        return _unknown(one, error.strerror or str(error))
-
-
-def _unknown(one: "os.DirEntry[str]", problem: str) -> FolderEntry:
-    return FolderEntry(one.name, one.path, False, False, 0, 0, None, None, problem)
+        problem = error.strerror or str(error)
+    return FolderEntry(one.name, one.path, problem=problem)
 
 
 def as_text(name: str) -> str:
@@ -234,7 +240,7 @@ def _list_remote(path: str) -> Iterator[FolderEntry]:
         else:
             yield _remote_entry(info, f"{path.rstrip('/')}/{name}")
     for name in folders:
-        yield FolderEntry(name, f"{path.rstrip('/')}/{name}", True, False, 0, 0, None)
+        yield FolderEntry(name, f"{path.rstrip('/')}/{name}", is_folder=True)
 
 
 def _remote_entry(info: "pafs.FileInfo", path: str) -> FolderEntry:
@@ -247,5 +253,4 @@ def _remote_entry(info: "pafs.FileInfo", path: str) -> FolderEntry:
         info.type == pafs.FileType.File,
         int(info.size or 0),
         int(info.mtime_ns or 0),
-        None,
     )

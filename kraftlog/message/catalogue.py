@@ -70,3 +70,8 @@ def request_specs() -> dict[int, tuple[MessageSpec, MessageSpec]]:
 def spec_of(type_name: str) -> MessageSpec | None:
     """The spec behind a record's `type` as Kafka's dump tool prints it; None when unknown."""
     return _all().get(type_name)
+
+
+def known_spec(type_name: str) -> MessageSpec:
+    """The same of a type that our own code names."""
+    return _all()[type_name]

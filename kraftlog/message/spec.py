@@ -141,9 +141,7 @@ def camel_case(name: str) -> str:
 
 
 def _versions(raw: Any, otherwise: Versions) -> Versions:
-    if raw is None:
-        return otherwise
-    if raw is True:
+    if raw is None or raw is True:
         return otherwise
     if raw is False:
         return Versions(0, -1)
@@ -212,10 +210,8 @@ def parse_spec(raw: Mapping[str, Any]) -> MessageSpec:
     )
     for version in range(versions.first, versions.last + 1):
         present = [one for one in fields if version in one.versions]
-        names, tags = (
-            [one.name for one in present],
-            [one.tag for one in present if one.tag is not None],
-        )
+        names = [one.name for one in present]
+        tags = [one.tag for one in present if one.tag is not None]
         if len(set(names)) != len(names) or len(set(tags)) != len(tags):
             raise SpecError(f"{spec.name} version {version}: a name or a tag stands twice")
         if tags and version not in spec.flexible:

@@ -21,7 +21,7 @@ from kraftlog.metrics.costs import (
     message_size_bytes,
 )
 from kraftlog.metrics.shared_log import SharedLog
-from kraftlog.native.sorting import order_of
+from kraftlog.native.folding import order_of
 from kraftlog.quorum.evidence import Longs
 from kraftlog.relations import Row, moment
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kraftlog import relations
 from kraftlog.decode.tabular import timestamps
-from kraftlog.message.catalogue import spec_of
+from kraftlog.message.catalogue import known_spec
 from kraftlog.metrics.numbering import KeyNumbers, as_lists, last_of_each, of_lists
 from kraftlog.metrics.record_totals import numbers
 from kraftlog.quorum.evidence import Flags, Longs
@@ -52,9 +52,7 @@ class KeyOf:
 def _keys() -> Iterator[tuple[str, KeyOf]]:
     for table in TABLES:
         for one in table.operations if table.writer is not None else ():
-            spec = spec_of(one.record)
-            assert spec is not None
-            columns = {field.json: field.name for field in spec.fields}
+            columns = {field.json: field.name for field in known_spec(one.record).fields}
             key = one.key if isinstance(one, Patch) else table.key
             deletes: bool | tuple[str, object] = isinstance(one, Delete)
             if isinstance(one, Put) and one.deletes is not None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.native.sorting import order_of
+from kraftlog.native.folding import order_of
 from kraftlog.quorum.evidence import Longs
 
 _LOW_BITS = 33

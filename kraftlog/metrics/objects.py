@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kraftlog.native.sorting import order_of
+from kraftlog.native.folding import order_of
 from kraftlog.quorum.evidence import Flags, Longs
 
 OPEN = np.iinfo(np.int64).max

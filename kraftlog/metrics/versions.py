@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kraftlog.metrics.numbering import numbered
 from kraftlog.metrics.objects import OPEN, UNKNOWN_MS, Ends, Lives
-from kraftlog.native.sorting import ascending
+from kraftlog.native.folding import ascending
 from kraftlog.quorum.evidence import Longs
 from kraftlog.state.history import SHOWN
 from kraftlog.state.tables import TABLES

@@ -18,8 +18,8 @@ from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.decode.slices import SLICES
+from kraftlog.log.directory import walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.pipeline.content_places import Places
 from kraftlog.pipeline.tasks import WrittenFile

@@ -12,8 +12,8 @@ import pyarrow as pa
 from kraftlog.decode.records import bad_crc
 from kraftlog.decode.tabular import batch_table, fault_table
 from kraftlog.log.batch import Batches
+from kraftlog.log.directory import walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.pipeline.tasks import WrittenFile
 from kraftlog.source.plan import Split

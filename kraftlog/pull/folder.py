@@ -19,8 +19,7 @@ from pathlib import Path
 
 from kraftlog.errors import UsageError
 from kraftlog.log import names
-from kraftlog.log.directory import LogFile, find_replicas
-from kraftlog.log.reading import walk_file
+from kraftlog.log.directory import LogFile, find_replicas, walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.sidefiles import read_meta_properties
 from kraftlog.log.storage import open_file

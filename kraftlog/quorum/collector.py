@@ -17,11 +17,10 @@ from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded, read_batch
 from kraftlog.log import names
-from kraftlog.log.batch import CONTROL, PREFIX_SIZE, content_hash, crc_is_valid
-from kraftlog.log.directory import IS_FOLDER, LogFile, Replica
+from kraftlog.log.batch import CONTROL, content_hash, crc_is_valid
+from kraftlog.log.directory import IS_FOLDER, LogFile, Replica, walk_file
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.names import LAST_OFFSET
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.storage import open_file
 from kraftlog.plain import counted
@@ -217,9 +216,7 @@ class Collector:
                 if batch_id not in odd:
                     self._known[batch_id] = UNREMARKABLE
                     continue
-                start = int(window.batches.positions[row]) - window.position
-                size = int(window.batches.headers[row]["length"]) + PREFIX_SIZE
-                batch = window.buffer[start : start + size]
+                batch = window.batch(row)
                 self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
             yield decoded
 

@@ -25,12 +25,12 @@ from kraftlog.log.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
-    Headers,
 )
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import FrameFault, read_frames
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.message.catalogue import CONTROL_MARKERS
+from kraftlog.native.kernel import Headers
 from kraftlog.plain import counted
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.state.shapes import newer_level

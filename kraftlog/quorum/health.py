@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.history import milliseconds
+from kraftlog.state.partition_events import Flags, Longs
 from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
-from kraftlog.state.suspects import Flags, Longs
 from kraftlog.state.tables import TOPIC_RESOURCE
 from kraftlog.state.window import RecordWindow
 

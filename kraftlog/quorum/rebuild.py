@@ -23,9 +23,9 @@ from kraftlog.state.fold import Applied
 from kraftlog.state.image import Image
 from kraftlog.state.known import Known
 from kraftlog.state.outline import PARTITION_TYPES
+from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.replay import FaultyRecord, unknown_record
 from kraftlog.state.state import Change, State
-from kraftlog.state.suspects import Flags, NewVersions
 from kraftlog.state.window import WINDOW_RECORDS, RecordWindow, ahead
 
 

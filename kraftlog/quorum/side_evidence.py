@@ -25,7 +25,7 @@ from kraftlog.log.sidefiles import (
     read_properties,
     read_quorum_state,
 )
-from kraftlog.log.storage import FileBytes, open_file
+from kraftlog.log.storage import FileBytes, open_file, read_whole
 from kraftlog.plain import reason_of
 from kraftlog.quorum.evidence import FileProblem, IndexEvidence, SideFile
 
@@ -45,11 +45,7 @@ def read_side_file(file: LogFile) -> SideFile:
     modified = file.modified_ns // 1_000_000
     try:
         with _opened(file) as handle:
-            if handle.size_bytes > SIDE_FILE_LIMIT:
-                return SideFile(
-                    file.path, modified, None, f"it is {handle.size_bytes:,} bytes long"
-                )
-            raw = handle.read(0, handle.size_bytes)
+            raw = read_whole(handle, SIDE_FILE_LIMIT)
         return SideFile(file.path, modified, NODE_FILES[file.kind][1](raw))
     except OSError as error:
         return SideFile(file.path, modified, None, unread=_problem(file, error))

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kraftlog.errors import UsageError
-from kraftlog.native.folding import Lists
-from kraftlog.native.sorting import ascending
+from kraftlog.native.folding import Lists, ascending
 from kraftlog.quorum.evidence import Longs
 from kraftlog.simulate.selectors import (
     BUILT_IN,

@@ -22,7 +22,7 @@ from kraftlog.log.sidefiles import (
     TIME_INDEX_ENTRY,
     read_index,
 )
-from kraftlog.log.storage import open_file
+from kraftlog.log.storage import open_file, read_whole
 from kraftlog.plain import reason_of
 from kraftlog.quorum.side_evidence import NODE_FILES
 
@@ -89,11 +89,8 @@ def _row(file: LogFile) -> dict[str, Any]:
 def _content(file: LogFile) -> dict[str, Any]:
     if file.problem is not None or file.kind not in NODE_FILES.keys() | _INDEXES.keys():
         return {}
-    limit = INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT
     with open_file(file.path) as handle:
-        if handle.size_bytes > limit:
-            raise ValueError(f"it is {handle.size_bytes:,} bytes large, which no such file is")
-        raw = handle.read(0, handle.size_bytes)
+        raw = read_whole(handle, INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT)
     if file.kind in NODE_FILES:
         _, read = NODE_FILES[file.kind]
         shown = _SHOWN.get(file.kind, lambda value: value)(read(raw))

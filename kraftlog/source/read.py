@@ -16,9 +16,8 @@ from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.decode.tabular import batch_table, constant, fault_table
-from kraftlog.log.directory import Replica
+from kraftlog.log.directory import Replica, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows

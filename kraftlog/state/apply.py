@@ -13,6 +13,7 @@ from kraftlog.state.declare import (
     Cascade,
     Data,
     Delete,
+    Key,
     Patch,
     Put,
     Replace,
@@ -60,8 +61,8 @@ def _put(state: State, table: StateTable, put: Put, data: Data) -> list[Change]:
         value = shape(state, value)
     key = table.key_of(value)
     if _has(value, put.deletes):
-        return _set(state, table, key, None)
-    return _cascade(state, table.on_put, value) + _set(state, table, key, value)
+        return _set(state, table.name, key, None)
+    return _cascade(state, table.on_put, value) + _set(state, table.name, key, value)
 
 
 def _has(data: Data, wanted: tuple[str, object] | None) -> bool:
@@ -88,7 +89,7 @@ def _patch(state: State, table: StateTable, patch: Patch, data: Data) -> list[Ch
                 new[counter] = _next(old[counter])
         new.update(patch.sets or {})
         changed.append((key, patch.fits(old, new, data) if patch.fits else new))
-    return [one for key, value in changed for one in _set(state, table, key, value)]
+    return [one for key, value in changed for one in _set(state, table.name, key, value)]
 
 
 def _next(counter: int) -> int:
@@ -106,29 +107,24 @@ def _delete(state: State, table: StateTable, delete: Delete, data: Data) -> list
             name = ", ".join(map(str, key))
             raise ReplayFault(delete.required, f"there is no {table.noun[0]} {name}")
         return []
-    return _cascade(state, table.on_delete, value) + _set(state, table, key, None)
+    return _cascade(state, table.on_delete, value) + _set(state, table.name, key, None)
 
 
 def _replace(state: State, table: StateTable, replace: Replace, data: Data) -> list[Change]:
     rows = {table.key_of(value): value for value in data[replace.field]}
     gone = [key for key in state.keys(table.name, ()) if key not in rows]
-    changes = [one for key in gone for one in _set(state, table, key, None)]
+    changes = [one for key in gone for one in _set(state, table.name, key, None)]
     for key, value in rows.items():
         if state.get(table.name, key) != value:
-            changes += _set(state, table, key, value)
+            changes += _set(state, table.name, key, value)
     return changes
 
 
 def _cascade(state: State, cascades: tuple[Cascade, ...], value: Data) -> list[Change]:
-    changes: list[Change] = []
-    for other, group in cascades:
-        for key in state.keys(other, group(value)):
-            change = state.set(other, key, None)
-            if change is not None:
-                changes.append(change)
-    return changes
+    gone = ((other, key) for other, group in cascades for key in state.keys(other, group(value)))
+    return [one for other, key in gone for one in _set(state, other, key, None)]
 
 
-def _set(state: State, table: StateTable, key: tuple[Any, ...], value: Data | None) -> list[Change]:
-    change = state.set(table.name, key, value)
+def _set(state: State, table: str, key: Key, value: Data | None) -> list[Change]:
+    change = state.set(table, key, value)
     return [] if change is None else [change]

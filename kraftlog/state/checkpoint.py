@@ -11,8 +11,7 @@ from pathlib import Path
 
 from kraftlog.errors import InputError, UsageError
 from kraftlog.log.names import checkpoint_name
-from kraftlog.message.catalogue import spec_of
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.catalogue import known_spec
 from kraftlog.state.encode import RawRecord, control_record, encode_batch, metadata_record
 from kraftlog.state.image import Image
 from kraftlog.state.state import State
@@ -31,24 +30,21 @@ def checkpoint_bytes(image: Image, with_voters: bool = True) -> bytes:
     `with_voters=False` leaves kraft.version and the voters out, for a quorum that names its voters
     in its configuration.
     """
-    return b"".join(_batches(image, with_voters))
-
-
-def _batches(image: Image, with_voters: bool) -> Iterator[bytes]:
-    next_offset = 0
+    batches, offset = list[bytes](), 0
     for records, is_control in _groups(image, with_voters):
-        yield encode_batch(records, next_offset, image.epoch, image.timestamp, is_control)
-        next_offset += len(records)
+        batches.append(encode_batch(records, offset, image.epoch, image.timestamp, is_control))
+        offset += len(records)
+    return b"".join(batches)
 
 
 def _groups(image: Image, with_voters: bool) -> Iterator[tuple[list[RawRecord], bool]]:
     header = {"version": 0, "lastContainedLogTimestamp": image.timestamp}
     voters = _voters(image.state) if with_voters else []
-    yield [control_record(_spec("SNAPSHOT_HEADER"), header), *voters], True
+    yield [control_record(known_spec("SNAPSHOT_HEADER"), header), *voters], True
     group: list[RawRecord] = []
     size = 0
     for one in image_records(image.state):
-        record = metadata_record(_spec(one.type), one.version, one.data)
+        record = metadata_record(known_spec(one.type), one.version, one.data)
         size += len(record.value or b"")
         if group and size > BATCH_LIMIT_BYTES:
             yield group, False
@@ -56,7 +52,7 @@ def _groups(image: Image, with_voters: bool) -> Iterator[tuple[list[RawRecord], 
         group.append(record)
     if group:
         yield group, False
-    yield [control_record(_spec("SNAPSHOT_FOOTER"), {"version": 0})], True
+    yield [control_record(known_spec("SNAPSHOT_FOOTER"), {"version": 0})], True
 
 
 def _voters(state: State) -> list[RawRecord]:
@@ -64,17 +60,11 @@ def _voters(state: State) -> list[RawRecord]:
     version = state.get("kraft_version", ())
     if version is None or version["kRaftVersion"] < 1:
         return []
-    records = [control_record(_spec("KRAFT_VERSION"), version)]
+    records = [control_record(known_spec("KRAFT_VERSION"), version)]
     voters = [value for _, value in sorted(state.rows("voters").items())]
     if voters:
-        records.append(control_record(_spec("KRAFT_VOTERS"), {"version": 0, "voters": voters}))
+        records.append(control_record(known_spec("KRAFT_VOTERS"), {"version": 0, "voters": voters}))
     return records
-
-
-def _spec(record_type: str) -> MessageSpec:
-    spec = spec_of(record_type)
-    assert spec is not None
-    return spec
 
 
 def write_checkpoint(image: Image, folder: Path, with_voters: bool = True) -> Path:

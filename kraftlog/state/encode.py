@@ -9,12 +9,23 @@ from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kraftlog.decode.interpreter import default_of
 from kraftlog.decode.records import FRAME_VERSION
 from kraftlog.errors import KraftlogError
-from kraftlog.log.batch import CONTROL, CRC_START, HEADER_SIZE, MAGIC, PREFIX_SIZE, crc32c
+from kraftlog.log.batch import (
+    CONTROL,
+    CRC_POSITION,
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    MAGIC,
+    PREFIX_SIZE,
+    crc32c,
+)
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
-from kraftlog.wire import FIXED, INT16, INT32, INT64
+from kraftlog.wire import FIXED, INT16, INT32
 
 NO_PRODUCER = -1
 
@@ -111,12 +122,6 @@ def _length(out: bytearray, flexible: bool, form: Any, length: int | None) -> No
         out += form.pack(-1 if length is None else length)
 
 
-def metadata_value(spec: MessageSpec, version: int, data: Any) -> bytes:
-    """A metadata record's value: frame version, api key and version, then the message."""
-    head = unsigned_varint(FRAME_VERSION) + unsigned_varint(spec.id) + unsigned_varint(version)
-    return head + encode_message(spec.at(version), data)
-
-
 class RawRecord(NamedTuple):
     """A record's key and value as bytes; None for null."""
 
@@ -125,8 +130,9 @@ class RawRecord(NamedTuple):
 
 
 def metadata_record(spec: MessageSpec, version: int, data: Any) -> RawRecord:
-    """A metadata record; it has no key."""
-    return RawRecord(None, metadata_value(spec, version, data))
+    """A metadata record: frame version, api key and version, then the message; it has no key."""
+    head = unsigned_varint(FRAME_VERSION) + unsigned_varint(spec.id) + unsigned_varint(version)
+    return RawRecord(None, head + encode_message(spec.at(version), data))
 
 
 def control_record(spec: MessageSpec, data: Any) -> RawRecord:
@@ -157,21 +163,13 @@ def encode_batch(
             + varint(0)
         )
         body += varint(len(inside)) + inside
-    after_crc = b"".join(
+    size, last, attributes = len(body), len(records) - 1, CONTROL if is_control else 0
+    header = np.array(
         (
-            INT16.pack(CONTROL if is_control else 0),
-            INT32.pack(len(records) - 1),
-            INT64.pack(timestamp),
-            INT64.pack(timestamp),
-            INT64.pack(NO_PRODUCER),
-            INT16.pack(NO_PRODUCER),
-            INT32.pack(NO_PRODUCER),
-            INT32.pack(len(records)),
-            bytes(body),
-        )
-    )
-    length = HEADER_SIZE - PREFIX_SIZE + len(body)
-    head = INT64.pack(base_offset) + INT32.pack(length) + INT32.pack(epoch) + bytes((MAGIC,))
-    batch = head + crc32c(after_crc).to_bytes(4, "big") + after_crc
-    assert len(head) + 4 == CRC_START
-    return batch
+            *(base_offset, HEADER_SIZE - PREFIX_SIZE + size, epoch, MAGIC, 0, attributes, last),
+            *(timestamp, timestamp, NO_PRODUCER, NO_PRODUCER, NO_PRODUCER, len(records)),
+        ),
+        HEADER,
+    ).tobytes()
+    after_crc = header[CRC_START:] + body
+    return header[:CRC_POSITION] + crc32c(after_crc).to_bytes(4, "big") + after_crc

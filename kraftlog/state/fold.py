@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kraftlog.message.catalogue import spec_of
+from kraftlog.decode.tabular import timestamps
+from kraftlog.message.catalogue import known_spec
 from kraftlog.native.folding import FIELDS, LISTS, Lists, folded
 from kraftlog.native.kernel import Places
 from kraftlog.state.apply import apply
 from kraftlog.state.arrow_events import data_of
 from kraftlog.state.declare import Data, ReplayFault
-from kraftlog.state.history import LARGEST_MS, SHOWN, History, history_tables
+from kraftlog.state.history import SHOWN, History, history_tables
 from kraftlog.state.outline import Outline, TopicEvent
 from kraftlog.state.partition_events import (
     CHANGE,
@@ -35,13 +36,14 @@ from kraftlog.state.partition_events import (
     Events,
     Flags,
     Longs,
+    NewVersions,
+    Suspects,
     coded,
     gather,
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Visible
 from kraftlog.state.shapes import MIGRATING
 from kraftlog.state.state import Change, State
-from kraftlog.state.suspects import NewVersions, Suspects
 
 _ABSENT = {"leader": -2, "leader_epoch": 0, "partition_epoch": 0}
 """What stands for a field that a record does not have; −1 for all others."""
@@ -125,32 +127,23 @@ class Applied(NamedTuple):
     topic_name: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Last:
-    """The last versions of some partitions (columns as `Folded.rows`, without validity), and every
-    record of a partition that a rule of the state may have something to say of.
-    """
-
-    rows: pa.Table
-    applied: list[Applied]
-
-
 def fold_last(
     outline: Outline,
     base: pa.Table | None,
     puts: pa.Table,
     changes: pa.Table,
     suspects: Suspects | None,
-) -> Last:
-    """Fold some partitions' records, all visible at once, to what holds at the end.
+) -> Folded:
+    """Fold some partitions' records, all visible at once, to what holds at the end: the last versions,
+    in rows without validity.
 
     Arguments as for `fold_partitions` and its `Watch`; an outline without hidden records."""
     events = gather(outline, base, puts, changes)
     if len(events) == 0:
-        return Last(value_schema().empty_table(), [])
+        return Folded(value_schema().empty_table(), [], {})
     fold = _Fold(outline, events, suspects)
     applied = [one for one in fold.applied() if one.origin.offset is not None]
-    return Last(pa.concat_tables([fold.last(), fold.last_one_by_one()]), applied)
+    return Folded(pa.concat_tables([fold.last(), fold.last_one_by_one()]), applied, {})
 
 
 @cache
@@ -160,10 +153,16 @@ def _schema() -> pa.Schema:
 
 
 @cache
-def value_schema() -> pa.Schema:
+def plain_schema() -> pa.Schema:
     """The columns of a version without its validity."""
-    shown = SHOWN["partitions"]
-    return pa.schema([_schema().field(shown.column_name(one)) for one in shown.fields])
+    plain = history_tables()["partitions"].schema
+    return pa.schema([plain.field(name) for _, name in SHOWN["partitions"].columns])
+
+
+@cache
+def value_schema() -> pa.Schema:
+    """The same as they are worked on: texts are codes of dictionaries."""
+    return pa.schema([field.with_type(coded(field.type)) for field in plain_schema()])
 
 
 class _Fold:
@@ -262,10 +261,7 @@ class _Fold:
             {name: value[field.json] for field, name in shown.columns}
             for value in self.state.rows("partitions").values()
         ]
-        plain = history_tables()["partitions"].schema
-        names = value_schema().names
-        table = pa.Table.from_pylist(rows, pa.schema([plain.field(name) for name in names]))
-        return table.cast(value_schema())
+        return pa.Table.from_pylist(rows, plain_schema()).cast(value_schema())
 
     def rows(self) -> pa.Table:
         """The rows of all partitions that are not left to the definition."""
@@ -296,8 +292,8 @@ class _Fold:
         return {
             "valid_from_offset": pa.array(events.since.take(chosen)),
             "valid_to_offset": pa.array(to_offset, mask=still),
-            "valid_from": _times(events.since_ms.take(chosen), np.zeros(len(chosen), np.bool_)),
-            "valid_to": _times(to_ms, still),
+            "valid_from": timestamps(events.since_ms.take(chosen)),
+            "valid_to": timestamps(to_ms, still),
             "record_offset": pa.array(events.offsets.take(chosen), mask=of_base),
             "record_type": pa.DictionaryArray.from_arrays(
                 pa.array(events.kinds.take(chosen).astype(np.int32) - PUT), names
@@ -459,11 +455,9 @@ class _Fold:
             return "REMOVE_TOPIC_RECORD", {"topicId": topic_id}
         if kind == CLEAR:
             return TYPES[CLEAR], {"topicName": topic_id}
-        spec = spec_of(TYPES[kind])
-        assert spec is not None
         payload = self.events.payload
         row = {name: payload[name][source].as_py() for name in payload} | {"topic_id": topic_id}
-        data = data_of(spec, int(self.events.versions[source]), row)
+        data = data_of(known_spec(TYPES[kind]), int(self.events.versions[source]), row)
         assert data is not None
         return TYPES[kind], data
 
@@ -471,9 +465,3 @@ class _Fold:
 def _code(keys: Any) -> Any:
     """The topic's code in a partition's key."""
     return keys >> 32
-
-
-def _times(milliseconds: Longs, is_null: Flags) -> pa.Array:
-    """Kafka's times as Arrow holds them; null where they do not fit."""
-    wild = is_null | (milliseconds > LARGEST_MS) | (milliseconds < -LARGEST_MS)
-    return pa.array(np.where(wild, 0, milliseconds) * 1000, mask=wild)

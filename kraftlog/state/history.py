@@ -23,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.rows import cell
-from kraftlog.message.catalogue import spec_of
+from kraftlog.decode.tabular import LARGEST_MS
+from kraftlog.message.catalogue import known_spec
 from kraftlog.message.spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
 from kraftlog.state.declare import Data, Key, Replace, StateTable
@@ -43,9 +44,6 @@ VALIDITY = [
 ]
 """The columns that every history table begins with."""
 
-LARGEST_MS = (1 << 63) // 1000 - 1
-"""The largest time that fits a column of microseconds."""
-
 
 @dataclass(frozen=True)
 class Shown:
@@ -57,9 +55,7 @@ class Shown:
     def fields(self) -> tuple[FieldSpec, ...]:
         """The fields that become columns."""
         whole = self.table.operations[0]
-        spec = spec_of(whole.record)
-        assert spec is not None
-        fields = spec.fields
+        fields = known_spec(whole.record).fields
         if isinstance(whole, Replace):
             (fields,) = (one.fields for one in fields if one.json == whole.field)
         return tuple(one for one in fields if one.json not in self.table.hides)
@@ -121,10 +117,9 @@ def history_tables() -> dict[str, Relation]:
 
 
 def _relation(name: str, shown: Shown) -> Relation:
-    spec = spec_of(shown.table.record)
-    assert spec is not None
+    whole = known_spec(shown.table.record).name
     fields = [
-        column(held, arrow_type(one), f"{one.json} of {spec.name}") for one, held in shown.columns
+        column(held, arrow_type(one), f"{one.json} of {whole}") for one, held in shown.columns
     ]
     grain = f"one row per version of {name.replace('_', ' ')}, by the records that made it"
     return Relation(name, grain, pa.schema([*VALIDITY, *fields]))

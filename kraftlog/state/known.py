@@ -16,16 +16,11 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.rows import row_schema
 from kraftlog.state.fold import Applied, fold_last
-from kraftlog.state.outline import (
-    Outline,
-    SmallWatcher,
-    taken,
-)
-from kraftlog.state.partition_events import coded, distinct
+from kraftlog.state.outline import Outline, SmallWatcher, taken
+from kraftlog.state.partition_events import Flags, Longs, NewVersions, coded, distinct
 from kraftlog.state.replay import Replay
-from kraftlog.state.standing import Longs, Standing, Topics, by_key
+from kraftlog.state.standing import Standing, Topics, by_key
 from kraftlog.state.state import State
-from kraftlog.state.suspects import Flags, NewVersions
 from kraftlog.state.tables import ABORT, BEGIN, END
 from kraftlog.state.versions import CHANGE, PUT, as_base
 from kraftlog.state.window import RecordWindow

@@ -2,9 +2,12 @@
 
 In: an outline, and decoded rows of the base snapshot, of PartitionRecords and of
 PartitionChangeRecords, of any part of all partitions. Out: `Events`. Topics that come and go, and
-ClearElrs, become events of each of their partitions.
+ClearElrs, become events of each of their partitions. And `NewVersions`: what a rule of the state is
+asked of, to flag versions that it may tell of; nothing wrong may be missed, and what is only unusual
+may be flagged too, as every flagged partition goes to the definition.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.message.catalogue import spec_of
-from kraftlog.native.sorting import ascending
+from kraftlog.message.catalogue import known_spec
+from kraftlog.native.folding import HeldLists, ascending
+from kraftlog.native.kernel import Places
 from kraftlog.relations import arrow_type
 from kraftlog.state.history import milliseconds
 from kraftlog.state.outline import BASE_PARTITION, Outline
@@ -135,9 +139,8 @@ def _shown(outline: Outline, rows: pa.Table, payload: str) -> pa.Table:
 
 def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     """The fields of all rows, put after put and change after change, under the puts' names."""
-    spec = spec_of("PARTITION_RECORD")
-    assert spec is not None
-    kinds = {field.name: coded(arrow_type(field)) for field in spec.fields}
+    fields = known_spec(TYPES[PUT]).fields
+    kinds = {field.name: coded(arrow_type(field)) for field in fields}
     columns: dict[str, list[pa.Array]] = {name: [pa.nulls(0, kinds[name])] for name in kinds}
     for index, part in enumerate(parts):
         is_change = index == len(parts) - 1
@@ -218,3 +221,32 @@ def _since(outline: Outline, offsets: Longs, timestamps: Longs) -> tuple[Longs, 
             inside = (offsets >= one.begin_offset) & (offsets < one.end_offset)
             since[inside], since_ms[inside] = one.shown_offset, one.shown_timestamp
     return since, since_ms
+
+
+@dataclass(frozen=True, slots=True)
+class NewVersions:
+    """The versions that begin at the events `at`. `has_before`: a version of the same partition
+    ends there. `lists` has their lists of brokers, and `numbers` what holds at every event.
+    """
+
+    at: Longs
+    has_before: Flags
+    lists: Mapping[str, HeldLists]
+    numbers: Mapping[str, Places]
+
+    def number(self, name: str) -> Places:
+        """A number of each version."""
+        return self.numbers[name].take(self.at)
+
+    def number_before(self, name: str) -> Places:
+        """The same of the version before; without a meaning where there is none."""
+        return self.numbers[name].take(self.at - 1)
+
+
+Suspects = Callable[[NewVersions], Flags]
+"""Which versions a rule may have something to say of."""
+
+
+def every_version(versions: NewVersions) -> Flags:
+    """All of them: right for every rule, and as slow as the definition."""
+    return np.ones(len(versions.at), np.bool_)

@@ -13,15 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.state.declare import Data, Key
-from kraftlog.state.fold import value_schema
+from kraftlog.state.fold import plain_schema, value_schema
 from kraftlog.state.history import SHOWN
-
-Longs = npt.NDArray[np.int64]
+from kraftlog.state.partition_events import Longs
 
 _PARTITIONS = SHOWN["partitions"]
 _SPARE_ROWS = 100_000
@@ -140,8 +138,7 @@ def differing(one: Standing, other: Standing) -> list[tuple[Key, Data | None, Da
     common = np.intersect1d(one.keys, other.keys, assume_unique=True)
     alone = np.setdiff1d(one.keys, common, assume_unique=True)
     alone_there = np.setdiff1d(other.keys, common, assume_unique=True)
-    plain = pa.schema([_plain(field) for field in value_schema()])
-    mine, theirs = (each.versions(common).cast(plain) for each in (one, other))
+    mine, theirs = (each.versions(common).cast(plain_schema()) for each in (one, other))
     blocks = [
         np.arange(at, min(at + _BLOCK, len(common)))
         for at in range(0, len(common), _BLOCK)
@@ -154,16 +151,6 @@ def differing(one: Standing, other: Standing) -> list[tuple[Key, Data | None, Da
     return [
         (key, before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)
     ]
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    """A column without dictionaries."""
-    kind = field.type
-    if pa.types.is_dictionary(kind):
-        return field.with_type(kind.value_type)
-    if pa.types.is_list(kind) and pa.types.is_dictionary(kind.value_type):
-        return field.with_type(pa.list_(kind.value_field.with_type(kind.value_type.value_type)))
-    return field
 
 
 def by_key(versions: pa.Table, fields: Collection[str] | None = None) -> dict[Key, Data]:

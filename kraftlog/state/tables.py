@@ -63,6 +63,11 @@ def _one_broker(id_field: str) -> Any:
     return finds
 
 
+def _fences(record: str, fenced: bool) -> Patch:
+    same = {"epoch": "brokerEpoch"}
+    return Patch(record, _one_broker("id"), ("id",), matches=same, sets={"fenced": fenced})
+
+
 def _one_partition(state: StateView, data: Data) -> Iterable[Key]:
     key = (data["topicId"], data["partitionId"])
     if state.get("partitions", key) is None:
@@ -125,20 +130,8 @@ BROKERS = StateTable(
             ),
         ),
         Delete("UNREGISTER_BROKER_RECORD"),
-        Patch(
-            "FENCE_BROKER_RECORD",
-            _one_broker("id"),
-            ("id",),
-            matches={"epoch": "brokerEpoch"},
-            sets={"fenced": True},
-        ),
-        Patch(
-            "UNFENCE_BROKER_RECORD",
-            _one_broker("id"),
-            ("id",),
-            matches={"epoch": "brokerEpoch"},
-            sets={"fenced": False},
-        ),
+        _fences("FENCE_BROKER_RECORD", True),
+        _fences("UNFENCE_BROKER_RECORD", False),
         Patch(
             "BROKER_REGISTRATION_CHANGE_RECORD",
             _one_broker("brokerId"),

@@ -34,7 +34,7 @@ def as_base(versions: pa.Table) -> pa.Table:
     """Versions as the records of a base snapshot."""
     count = versions.num_rows
     fields = [one.with_type(coded(one.type)) for one in row_schema(PUT).field(_PAYLOAD).type]
-    columns = {one.name: SHOWN["partitions"].column_name(one) for one in SHOWN["partitions"].fields}
+    columns = {one.name: name for one, name in SHOWN["partitions"].columns}
     values = [versions.column(columns[one.name]).combine_chunks() for one in fields]
     arrays = [value.cast(one.type) for value, one in zip(values, fields, strict=True)]
     return pa.table(

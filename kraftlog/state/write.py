@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kraftlog.message.catalogue import spec_of
+from kraftlog.message.catalogue import known_spec
 from kraftlog.plain import counted
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.shapes import (
@@ -77,9 +77,8 @@ def _partition(value: Data, versions: WriteLevels) -> Data:
 
 
 def _fields(record_type: str, version: int, value: Data) -> dict[str, Any]:
-    spec = spec_of(record_type)
-    assert spec is not None
-    return {field.json: value[field.json] for field in spec.fields if version in field.versions}
+    fields = known_spec(record_type).fields
+    return {field.json: value[field.json] for field in fields if version in field.versions}
 
 
 def image_records(state: State) -> Iterator[ImageRecord]:
@@ -87,21 +86,17 @@ def image_records(state: State) -> Iterator[ImageRecord]:
     its partitions, sorted by key.
     """
     versions = WriteLevels.of(state)
+    written = (image_record(table, value, versions) for table, value in _in_order(state))
+    return (one for one in written if one is not None)
+
+
+def _in_order(state: State) -> Iterator[tuple[str, Data]]:
     for table in IMAGE_TABLES:
-        if table == "partitions":
-            continue
-        for key in sorted(state.rows(table), key=_order):
-            value = state.rows(table)[key]
-            record = image_record(table, value, versions)
-            if record is not None:
-                yield record
+        for key in sorted(state.rows(table), key=_order) if table != "partitions" else ():
+            yield table, state.rows(table)[key]
             if table == "topics":
                 for inner in sorted(state.keys("partitions", key)):
-                    partition = image_record(
-                        "partitions", state.rows("partitions")[inner], versions
-                    )
-                    if partition is not None:
-                        yield partition
+                    yield "partitions", state.rows("partitions")[inner]
 
 
 def _order(key: Key) -> tuple[bool, str]:

@@ -14,9 +14,8 @@ import pyarrow as pa
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded, row_schema
-from kraftlog.log.directory import LogFile, Replica
+from kraftlog.log.directory import LogFile, Replica, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.fold import fold_partitions

@@ -13,9 +13,8 @@ from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import bad_crc
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.tabular import batch_table, fault_table
-from kraftlog.log.directory import Replica, find_replicas, record_files
+from kraftlog.log.directory import Replica, find_replicas, record_files, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.pipeline.decode import decode
 from kraftlog.quorum.collector import Collector, evidence_by

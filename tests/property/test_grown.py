@@ -15,8 +15,7 @@ import pytest
 
 from kraftlog.config import Options, load_options
 from kraftlog.log import names
-from kraftlog.log.directory import LogFile, find_replicas
-from kraftlog.log.reading import walk_file
+from kraftlog.log.directory import LogFile, find_replicas, walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.metrics.record_totals import LOG
 from kraftlog.pipeline import decode, known_records, record_scan, run, shared_measures

@@ -35,7 +35,7 @@ from kraftlog.log.batch import (
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.frames import Frame, read_frames
 from kraftlog.message.catalogue import metadata_specs
-from kraftlog.native import build, folding, kernel, sorting
+from kraftlog.native import build, folding, kernel
 from kraftlog.plain import tell_once
 from tests.golden.cases import DATA
 from tests.golden.replica_fold import folded_history
@@ -98,7 +98,7 @@ def guarded(
         made = build.build(folder, name.removeprefix("kernel."), CHECKED)
     library = kernel.loaded(made)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (kernel, folding, sorting):
+        for module in (kernel, folding):
             patch.setattr(module, "library", lambda: library)
         yield Guarded()
 
@@ -210,7 +210,7 @@ def test_fields_of_any_bytes(
     rows = np.arange(len(messages))
     found = kernel.messages(
         guarded.holds(raw),
-        *(rows, starts, ends, reader.program, len(reader.program) - len(reader.tagged)),
+        *(rows, starts, ends, reader.program, len(reader.program) - reader.tagged),
         is_given=is_given,
     )
     assert len(found.fields) == (len(reader.program) if is_given else 0)
@@ -583,28 +583,28 @@ BIT = st.integers(0, 62)
 @given(st.lists(st.integers(0, 3) | st.integers(0, LARGEST)), BIT)
 @pytest.mark.usefixtures("guarded")
 def test_numbers_in_order(numbers: list[int], first_bit: int) -> None:
-    found = sorting.ascending(np.array(numbers, np.int64), first_bit)
+    found = folding.ascending(np.array(numbers, np.int64), first_bit)
     assert found.tolist() == sorted(numbers, key=lambda one: one >> first_bit)
 
 
 @given(st.lists(st.integers(0, LARGEST)), BIT)
 def test_without_it_numbers_are_sorted_alike(numbers: list[int], first_bit: int) -> None:
-    compiled = sorting.ascending(np.array(numbers, np.int64), first_bit)
+    compiled = folding.ascending(np.array(numbers, np.int64), first_bit)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sorting, "is_here", lambda: False)
-        found = sorting.ascending(np.array(numbers, np.int64), first_bit)
+        patch.setattr(folding, "is_here", lambda: False)
+        found = folding.ascending(np.array(numbers, np.int64), first_bit)
     assert found.tolist() == compiled.tolist()
 
 
 def test_only_numbers_from_0_on_are_sorted() -> None:
     with pytest.raises(ValueError, match="from 0 on"):
-        sorting.ascending(np.array([1, -1]))
+        folding.ascending(np.array([1, -1]))
 
 
 @given(st.lists(st.integers(-3, 3) | st.integers(0, LARGEST)))
 def test_the_order_of_numbers_is_stable(numbers: list[int]) -> None:
     expected = sorted(range(len(numbers)), key=numbers.__getitem__)
-    assert sorting.order_of(np.array(numbers, np.int64)).tolist() == expected
+    assert folding.order_of(np.array(numbers, np.int64)).tolist() == expected
 
 
 @settings(max_examples=200)

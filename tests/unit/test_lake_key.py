@@ -12,9 +12,8 @@ from kraftlog.config import load_options
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.tabular import batch_table, fault_table
 from kraftlog.errors import LakeError
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import find_replicas, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.message.catalogue import spec_of
 from kraftlog.pipeline.keeping import check
 from kraftlog.pipeline.run import lake_key

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.log.directory import LogFile, find_replicas, record_files
+from kraftlog.log.directory import LogFile, find_replicas, record_files, walk_file
 from kraftlog.log.fault import Fault
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 from kraftlog.source.plan import Split, pack, plan_splits
 from tests.golden.cases import CASES, DATA

@@ -13,8 +13,8 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.native.folding import Lists
 from kraftlog.state.history import microseconds
+from kraftlog.state.partition_events import NewVersions
 from kraftlog.state.replay import FaultyRecord, Origin, Replay
-from kraftlog.state.suspects import NewVersions
 from tests.definition import feed, load_snapshot
 from tests.reading import (
     DEFAULT_LIMITS,

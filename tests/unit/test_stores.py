@@ -8,11 +8,10 @@ import pytest
 
 from kraftlog.commands.values import local_path
 from kraftlog.errors import StoreError, UsageError
-from kraftlog.log import reading, stores
-from kraftlog.log.directory import find_replicas
+from kraftlog.log import directory, stores
+from kraftlog.log.directory import find_replicas, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.names import LOG_FOLDER
-from kraftlog.log.reading import walk_file
 from kraftlog.log.segment import Limits
 
 KINDS = [
@@ -85,7 +84,7 @@ def test_no_row_holds_what_signs_a_url(monkeypatch: pytest.MonkeyPatch, tmp_path
     def refuse(path: str) -> None:
         raise OSError("GET http://a/b?sig=c2VjcmV0 failed")
 
-    monkeypatch.setattr(reading, "open_file", refuse)
+    monkeypatch.setattr(directory, "open_file", refuse)
     (replica,) = find_replicas([str(tmp_path)])
     (fault,) = walk_file(replica.files[0], Limits())
     assert isinstance(fault, Fault)
