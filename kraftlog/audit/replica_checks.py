@@ -27,7 +27,7 @@ from kraftlog.quorum.copies import copied_before, untimed_from
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum, cluster_names
-from kraftlog.quorum.settings import LOWER, UPPER, VOTER_SET, VOTERS
+from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET, VOTERS
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     forgotten_vote,
@@ -142,7 +142,7 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
     "no majority of voters could elect a leader that lacks committed data",
     action="stop", over=_committed_voters,
-    goes_by=("copy_skew_ms", VOTER_SET, LOWER, UPPER),
+    goes_by=("copy_skew_ms", FETCH_TIMEOUT, VOTER_SET, LOWER, UPPER),
     meaning="""Enough voters would elect a leader that lacks committed records. Those would then be
     lost. At level info one voter ends before the committed bound and cannot win by itself: it
     lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells. At
@@ -207,11 +207,11 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _alone_row(quorum: Quorum, alone: WrittenAlone) -> BadRow:
-    end, who = alone.log.end_offset, sentence(called(quorum, alone.log))
+    end, who = alone.log.end_offset, called(quorum, alone.log)
     return BadRow(
         alone.log.label,
-        f"{who} alone holds {offsets_text(alone.start, end)}, written over {alone.seconds} s in one epoch. "
-        "Since Kafka 3.7 a leader stops within seconds where no majority follows it: other voters have lost that, or were copied too early. "
+        f"Of all voters {who} alone holds {offsets_text(alone.start, end)}, written over {alone.seconds} s in one epoch. "
+        "Since Kafka 3.7 a leader stops soon where no majority follows it: other voters have lost that, or were copied too early. "
         "Copy all voters again. If all are down, keep their folders, and start this one first.",
         offset=alone.start,
         end_offset=end,

@@ -6,7 +6,7 @@ the partitions' records those are judged that the fold has handed to the definit
 be wrong with the others. Removals in crowds are the one rule that keeps something between records.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -89,6 +89,8 @@ _LONGER = 4
 """A pause is more than so many times as long as each that follows: one that is not is the crowd's
 own rhythm, as of a script that removes one after the other.
 """
+_STARTS = 64
+"""So many removals behind a pause, the latest ones, are looked at as the beginning of a crowd."""
 _CAME = 1 << 62
 """So long is the pause where something came."""
 NAMES_KEPT = 100
@@ -121,47 +123,59 @@ class _Pause(NamedTuple):
     ms: int
 
 
+class _Removal(NamedTuple):
+    """When something went, at which offset, what it was, and since which offset it had been there,
+    where that is a moment ago; −1 else.
+    """
+
+    now: int
+    offset: int
+    change: Change
+    since: int
+
+
 @dataclass(slots=True)
 class _Gone:
     """What went of one kind, and from which on it is close enough to the last one to count; a
     removal takes the same time, however many went before. A pause is a time without a removal, far
     longer than those that follow it, or that something came: the state before a crowd is to hold
-    all of it. What came behind a removal that counts is `young`, with the offset at which it came:
-    it may go again.
+    all of it. So of a crowd only what had come before its first one counts: `young` is what has
+    come lately and may go, `since` are the offsets at which those came that went, in order.
     """
 
-    rows: list[tuple[int, int, Change]] = field(default_factory=list)
+    rows: list[_Removal] = field(default_factory=list)
     start: int = 0
     pauses: list[_Pause] = field(default_factory=list)
     young: dict[Key, int] = field(default_factory=dict)
+    since: list[int] = field(default_factory=list)
 
     def came(self, now: int, offset: int, key: Key, window_ms: int) -> None:
         """What goes from here on may be a crowd alone, however soon."""
         if not self.rows:
             return
-        if abs(now - self.rows[-1][0]) > window_ms:
+        if abs(now - self.rows[-1].now) > window_ms:
             self.young.clear()
         else:
             self.young[key] = offset
         if not self._is_behind_one:
             self.pauses.append(_Pause(len(self.rows), _CAME))
 
-    def add(self, now: int, offset: int, change: Change, window_ms: int) -> bool:
-        """Whether it counts."""
-        while self.start < len(self.rows) and abs(now - self.rows[self.start][0]) > window_ms:
+    def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
+        while self.start < len(self.rows) and abs(now - self.rows[self.start].now) > window_ms:
             self.start += 1
-        first = self.rows[self.start][1] if self.start < len(self.rows) else offset
-        if self.young.pop(change.key, first) > first:
-            return False
         if self.rows and not self._is_behind_one:
-            self._pause(now - self.rows[-1][0])
-        self.rows.append((now, offset, change))
+            self._pause(now - self.rows[-1].now)
+        since = self.young.pop(change.key, -1)
+        self.rows.append(_Removal(now, offset, change, since))
+        if since >= 0:
+            insort(self.since, since)
         if 2 * self.start > len(self.rows):
+            first = self.rows[self.start].offset
             self.pauses = _behind(self.pauses, self.start)
             del self.rows[: self.start]
             self.start = 0
             self.young = {key: at for key, at in self.young.items() if at > first}
-        return True
+            del self.since[: bisect_left(self.since, first)]
 
     @property
     def _is_behind_one(self) -> bool:
@@ -177,13 +191,18 @@ class _Gone:
 
     def crowd(self, is_many: Callable[[int], bool]) -> int | None:
         """Where the crowd begins: what went long before it is no part of it, as long as the crowd
-        alone is enough. None where all together are not enough.
+        alone is enough. None where none is enough.
         """
-        end = len(self.rows)
-        if not is_many(end - self.start):
+        if not is_many(len(self.rows) - self.start):
             return None
-        few = bisect_left(self.pauses, True, key=lambda one: not is_many(end - one.at))
-        return max([self.start, *(one.at for one in self.pauses[:few][-1:])])
+        latest = (one.at for one in self.pauses[: -_STARTS - 1 : -1] if one.at > self.start)
+        starts = (at for at in (*latest, self.start) if is_many(self.count(at)))
+        return next(starts, None)
+
+    def count(self, start: int) -> int:
+        """How many there were before the first one of a crowd went."""
+        later = len(self.since) - bisect_right(self.since, self.rows[start].offset)
+        return len(self.rows) - start - later
 
 
 def _behind(pauses: Iterable[_Pause], start: int) -> list[_Pause]:
@@ -194,8 +213,8 @@ def _behind(pauses: Iterable[_Pause], start: int) -> list[_Pause]:
 @dataclass(slots=True)
 class MassDeletion:
     """Watches how many objects of each kind go within a window of time; tells each crowd once, at
-    its largest; of two that overlap, the larger one. What came after the first of a window went,
-    and goes in it again, is not counted: no state ever held both.
+    its largest; of two that overlap, the larger one. What came after the first of a crowd went is
+    not counted with it: no state ever held both.
     """
 
     limits: Thresholds
@@ -207,7 +226,7 @@ class MassDeletion:
     ) -> Iterator[Crowd]:
         """Take in what one record removed; yields windows that are over."""
         for table, worst in list(self._worst.items()):
-            if abs(now - self._gone[table].rows[-1][0]) > self.limits.mass_deletion_window_ms:
+            if abs(now - self._gone[table].rows[-1].now) > self.limits.mass_deletion_window_ms:
                 del self._worst[table], self._gone[table]
                 yield worst
         for change in changes:
@@ -220,13 +239,14 @@ class MassDeletion:
     def _removed(self, change: Change, state: State, now: int, offset: int) -> Iterator[Crowd]:
         table = change.table
         gone = self._gone.setdefault(table, _Gone())
-        if not gone.add(now, offset, change, self.limits.mass_deletion_window_ms):
-            return
+        gone.add(now, offset, change, self.limits.mass_deletion_window_ms)
         left = len(state.rows(table))
         start = gone.crowd(lambda count: self._many(table, count, left))
         if start is None:
             return
-        removed, first = len(gone.rows) - start, gone.rows[start][1]
+        removed, first = gone.count(start), gone.rows[start].offset
+        if gone.rows[-1].since > first:
+            return
         worst = self._worst.get(table)
         if worst is not None and worst.last_offset < first:
             yield self._worst.pop(table)
@@ -236,7 +256,7 @@ class MassDeletion:
         is_the_crowd = worst is not None and worst.first_offset < first <= many_from
         if worst is None or removed >= worst.removed or is_the_crowd:
             kept = gone.rows[start : start + NAMES_KEPT]
-            names = tuple(change for _, _, change in kept)
+            names = tuple(one.change for one in kept if one.since <= first)
             self._worst[table] = Crowd(
                 table, first, offset, removed, left + removed, many_from, names
             )
@@ -255,7 +275,10 @@ class MassDeletion:
     def going_on(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each kind of which something has gone lately, and what, for JSON."""
         for table, gone in self._gone.items():
-            rows = [(now, offset, one.before) for now, offset, one in gone.rows[gone.start :]]
+            rows = [
+                (one.now, one.offset, one.change.before, one.since)
+                for one in gone.rows[gone.start :]
+            ]
             pauses = _behind(gone.pauses, gone.start)
             worst = self._worst.get(table)
             names = None if worst is None else [one.before for one in worst.changes]
@@ -268,9 +291,13 @@ class MassDeletion:
 
     def go_on(self, table: str, gone: Mapping[str, Any]) -> None:
         """Take in again what `going_on` has said of one kind."""
-        rows = [(now, offset, _removal(table, value)) for now, offset, value in gone["rows"]]
+        rows = [
+            _Removal(now, offset, _removal(table, value), since)
+            for now, offset, value, since in gone["rows"]
+        ]
         young = {_as_key(key): offset for key, offset in gone["young"]}
-        self._gone[table] = _Gone(rows, 0, [_Pause(*one) for one in gone["pauses"]], young)
+        since = sorted(one.since for one in rows if one.since >= 0)
+        self._gone[table] = _Gone(rows, 0, [_Pause(*one) for one in gone["pauses"]], young, since)
         if gone["told"] is not None:
             first, last, removed, total, many_from = gone["told"]
             names = tuple(_removal(table, value) for value in gone["names"])

@@ -174,10 +174,11 @@ def _lag(quorum: Quorum, log: LogView, one: SnapshotView, newest: int | None) ->
 
 def upper_bound(quorum: Quorum) -> int:
     """The high watermark is no further than this: the upper committed bound, or where the longest
-    log ends.
+    log ends, or what is known to be committed though no copy at hand holds it.
     """
-    ends = max((two.end_offset or 0 for two in quorum.peers), default=0)
-    return ends if quorum.bounds.upper is None else quorum.bounds.upper
+    if quorum.bounds.upper is not None:
+        return quorum.bounds.upper
+    return max([quorum.bounds.lower, *(two.end_offset or 0 for two in quorum.peers)])
 
 
 def _cadence(log: LogView, one: SnapshotView, before: SnapshotView | None) -> Row:

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from kraftlog.plain import natural
 from kraftlog.quorum.candidates import candidates
-from kraftlog.quorum.copies import copied_before
+from kraftlog.quorum.copies import copied_before, copy_explains
 from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
 from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import LaterVote, Quorum
+from kraftlog.quorum.settings import FETCH_TIMEOUT, number_of
 
 
 class LedEpoch(NamedTuple):
@@ -46,8 +47,12 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
         return None
     if quorum.leaders.get(epoch) != log.evidence.node_id or unread_tail_bytes(log):
         return None
-    others = [one for one in quorum.peers if one is not log]
-    ends = {one.label: offset_for_leader_epoch(vector_of(one), epoch) for one in others}
+    vectors = {one.label: vector_of(one) for one in quorum.peers if one is not log}
+    ends = {
+        label: offset_for_leader_epoch(vector, epoch)
+        for label, vector in vectors.items()
+        if any(held == epoch for held, _ in vector.entries)
+    }
     beyond = {
         label: one.end_offset
         for label, one in ends.items()
@@ -96,7 +101,11 @@ def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
     reached = max(map(max, ends))
     if reached >= (log.end_offset or 0):
         return None
-    return None if any(copied_before(quorum, one, reached) for one in voters) else reached
+    newest = log.newest_ms or 0
+    is_explained = any(
+        copied_before(quorum, one, reached) and copy_explains(quorum, one, newest) for one in voters
+    )
+    return None if is_explained else reached
 
 
 def alone_from(quorum: Quorum, log: LogView, others: int = 0) -> int | None:
@@ -117,19 +126,29 @@ def alone_from(quorum: Quorum, log: LogView, others: int = 0) -> int | None:
 def written_alone(quorum: Quorum) -> WrittenAlone | None:
     """What a voter holds and no majority can hold by the copies, though it was written in one epoch
     over more time than copying takes; None where a running leader shows what it holds. Since Kafka
-    3.7 a leader whom no majority follows resigns within seconds. Source: LeaderState, KAFKA-15489.
+    3.7 a leader whom no majority follows resigns after one and a half fetch timeouts. A copy that
+    was not read whole may hold it, too. Source: LeaderState, KAFKA-15489.
     """
     told = None if quorum.describe_is_outdated else quorum.evidence.described
     if quorum.pulled is not None or (told is not None and keeping_up(told) is not None):
         return None
-    for log in (one for copies in quorum.holders.values() for one in copies):
-        alone = alone_from(quorum, log, len(quorum.bounds.missing_voters))
+    whole = [copies for copies in quorum.holders.values() if not any(map(_is_partly_known, copies))]
+    others = len(quorum.holders) - len(whole) + len(quorum.bounds.missing_voters)
+    for log in (one for copies in whole for one in copies):
+        alone = alone_from(quorum, log, others)
         if alone is None:
             continue
         start = max(alone, quorum.bounds.lower)
         rows = log.rows[(log.base >= start) & (log.epochs == log.last_epoch)]
         times = log.evidence.log.max_timestamps[rows]
         ms = int(times[-1] - times[0]) if len(rows) else 0
-        if ms > quorum.thresholds.copy_skew_ms:
+        resigns_ms = number_of(log.evidence, FETCH_TIMEOUT).value * 3 // 2
+        if ms > max(quorum.thresholds.copy_skew_ms, resigns_ms):
             return WrittenAlone(log, int(log.base[log.base >= start][0]), ms // 1000)
     return None
+
+
+def _is_partly_known(log: LogView) -> bool:
+    """Whether a log may hold more than its copy shows."""
+    cannot_be_read = log.unread or log.holes or unread_tail_bytes(log)
+    return bool(cannot_be_read) or not log.evidence.segments

@@ -68,7 +68,13 @@ def _is_stray(one: _Kin, ours: _Kin, disks: frozenset[str], comparisons: Compari
     pairs = [comparisons[log.label, other.label] for log in one.logs for other in ours.logs]
     if one.directories:
         differs = any(pair.shares_offsets for pair in pairs)
-        return not one.directories & disks and (differs or bool(ours.directories & disks))
+        # What ends before ours, in no newer epoch, may have been left behind by replaced voters.
+        goes_on = any(
+            max(log.newness[part] for log in one.logs) > max(log.newness[part] for log in ours.logs)
+            for part in range(2)
+        )
+        is_other = differs or (goes_on and bool(ours.directories & disks))
+        return is_other and not one.directories & disks
     return any(
         pair.shares_offsets
         and pair.common_start == 0

@@ -171,7 +171,7 @@ class _Judge:
             held = offsets_text(start, holder.end_offset)
             who = "it" if holder is log else called(self.quorum, holder)
             first = "; if it is down already, start it first" if holder is log else ""
-            why = f"{who} alone holds {held}, written over {seconds} s, and a leader stops within seconds where no majority follows: that is {again}{first}"
+            why = f"of all voters {who} alone holds {held}, written over {seconds} s, and a leader stops soon where no majority follows: that is {again}{first}"
             yield Safety.UNKNOWN, why, None
         vote = forgotten_vote(self.quorum, log)
         if vote is not None:

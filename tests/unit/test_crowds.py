@@ -84,8 +84,15 @@ def is_many(removed: int, left: int) -> bool:
     return removed >= LIMITS.mass_deletion_minimum and enough
 
 
-Removal = tuple[int, int, bool]
-"""When it went, its offset, and whether something came since the removal before it."""
+Removal = tuple[int, int, bool, int]
+"""When it went, its offset, whether something came since the removal before it, and the offset at
+which it had come itself, where that was a moment ago.
+"""
+
+
+def counted(burst: list[Removal]) -> list[Removal]:
+    """What was there before the first one went."""
+    return [one for one in burst if one[3] <= burst[0][1]]
 
 
 def begins(burst: list[Removal], index: int) -> bool:
@@ -100,8 +107,8 @@ def begins(burst: list[Removal], index: int) -> bool:
 
 
 def by_definition(events: list[Event]) -> list[Crowd]:
-    """Every removal looks at all that went within the window; what came after the first of them is
-    not counted.
+    """Every removal looks at all that went within the window; of a burst, what came after the first
+    of it went is not counted.
     """
     gone: deque[Removal] = deque()
     worst, found, young, has_come = None, [], dict[int, int](), False
@@ -117,19 +124,23 @@ def by_definition(events: list[Event]) -> list[Crowd]:
             young = young | dict.fromkeys(came, offset) if is_soon else {}
         while gone and abs(now - gone[0][0]) > LIMITS.mass_deletion_window_ms:
             gone.popleft()
-        if gone and young.get(offset, -1) > gone[0][1]:
-            continue
-        gone.append((now, offset, has_come))
+        gone.append((now, offset, has_come, young.get(offset, -1)))
         has_come = False
         burst = list(gone)
         if not is_many(len(burst), left):
             continue
         starts = [
             index
-            for index in range(1, len(burst))
-            if begins(burst, index) and is_many(len(burst) - index, left)
+            for index in range(len(burst))
+            if index == 0 or begins(burst, index)
+            if is_many(len(counted(burst[index:])), left)
         ]
-        burst = burst[max(starts, default=0) :]
+        if not starts:
+            continue
+        if burst[-1][3] > burst[max(starts)][1]:
+            continue
+        kept = counted(burst[max(starts) :][:NAMES_KEPT])
+        burst = counted(burst[max(starts) :])
         first = burst[0][1]
         if worst is not None and worst.last_offset < first:
             found.append(worst)
@@ -138,7 +149,7 @@ def by_definition(events: list[Event]) -> list[Crowd]:
         # What was not too many before the burst began is the burst's own crowd.
         is_own = worst is not None and worst.first_offset < first <= many_from
         if worst is None or len(burst) >= worst.removed or is_own:
-            names = tuple(named(at) for _, at, _ in burst[:NAMES_KEPT])
+            names = tuple(named(at) for _, at, *_ in kept)
             total = left + len(burst)
             worst = Crowd("topics", first, offset, len(burst), total, many_from, names)
     return found if worst is None else [*found, worst]
@@ -223,6 +234,13 @@ def test_what_comes_and_goes_is_no_crowd() -> None:
     again = [(1000 + at, 4, False, 2) for at in range(5)]
     (found,) = told([*crowd, *again])
     assert (found.first_offset, found.last_offset, found.removed) == (0, 4, 5)
+
+
+def test_what_went_before_a_crowd_came_hides_nothing() -> None:
+    """One topic goes, ten come, and all ten go."""
+    crowd = [(30_000 + at, 1, False, at) for at in range(10)]
+    (found,) = told([(0, 1, False, -1), *crowd])
+    assert (found.first_offset, found.last_offset, found.removed) == (1, 10, 10)
 
 
 def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:

@@ -20,6 +20,7 @@ from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import led_beyond, written_alone
 from kraftlog.report.answer import answer_of
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows
@@ -499,11 +500,29 @@ def test_no_leader_writes_alone_for_longer_than_copying_takes(
     ] * is_long
     if is_long:
         again = "that is lost, or the voters were copied too early: copy them again"
-        why = f"alone holds offsets 12 to 13, written over 60 s, and a leader stops within seconds where no majority follows: {again}"
-        assert found["1"].reason == found["3"].reason == f"controller 2 {why}"
-        assert found["2"].reason == f"it {why}; if it is down already, start it first"
+        why = f"alone holds offsets 12 to 13, written over 60 s, and a leader stops soon where no majority follows: {again}"
+        assert found["1"].reason == found["3"].reason == f"of all voters controller 2 {why}"
+        assert found["2"].reason == f"of all voters it {why}; if it is down already, start it first"
     shutil.rmtree(nodes[0].home)
     assert {one.safety for one in answers(tmp_path).values()} == {Safety.SAFE}
+
+
+@pytest.mark.parametrize("fetch_timeout_ms", [40_000, 40_001, None])
+def test_what_was_not_read_may_hold_it_and_a_slow_leader_resigns_late(
+    fetch_timeout_ms: int | None, tmp_path: Path
+) -> None:
+    nodes = quorum(tmp_path)
+    alone = [Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER + 60_001)]
+    nodes[1].append(*alone)
+    if fetch_timeout_ms is None:
+        raw = bytearray(nodes[0].segment(6).read_bytes())
+        raw[-1] ^= 1
+        nodes[0].segment(6).write_bytes(raw)
+    else:
+        text = f"controller.quorum.fetch.timeout.ms={fetch_timeout_ms}\n"
+        (nodes[1].folder / "server.properties").write_text(text)
+    found = written_alone(model_of(tmp_path))
+    assert (found is not None) == (fetch_timeout_ms == 40_000)
 
 
 def test_what_the_others_have_lost_may_be_with_one_voter_alone(tmp_path: Path) -> None:
@@ -541,6 +560,22 @@ def test_what_brokers_alone_hold_is_kept_until_the_voters_are_copied_again(
         "9": f"no voter at hand holds offset 12 any more, which the next leader would cut here; keep this folder: {again}",
     }
     assert rows["9"]["lost"] == [{"table": "topics", "change": "added", "count": 1, "names": ["d"]}]
+
+
+def test_a_log_that_begins_in_a_later_epoch_holds_nothing_of_one_before(tmp_path: Path) -> None:
+    """Leader 2 died at the end of its epoch, and the copy of broker 9 begins behind it."""
+    nodes = quorum(tmp_path)
+    later = Batch(13, 3, (NO_OP,), None, LATER + 200_000)
+    for node in (nodes[0], nodes[2]):
+        node.append(leader_change(12, 3, 1, LATER), later)
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    broker = Node(tmp_path, 9)
+    broker.write([later])
+    broker.epochs([(3, 13)])
+    broker.quorum_state(leaderId=1, leaderEpoch=3)
+    model = model_of(tmp_path)
+    assert [led_beyond(model, log) for log in model.logs] == [None] * 4
 
 
 def test_a_broker_whose_end_another_history_replaces_keeps_nobody_waiting(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def writes_alone(nodes: list[Node], for_ms: int) -> None:
 
 fault(
     "voter_holds_committed_data", "warning", "2", 12, sound=lambda nodes: writes_alone(nodes, 60_000),
-    says="Controller 2 alone holds offsets 12 to 13, written over 61 s in one epoch",
+    says="Of all voters controller 2 alone holds offsets 12 to 13, written over 61 s in one epoch",
 )(lambda nodes: writes_alone(nodes, 61_000))  # fmt: skip
 
 
