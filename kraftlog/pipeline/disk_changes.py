@@ -1,8 +1,9 @@
 """What differs between the disks and what a lake knows of them.
 
 In: a lake, and the replicas as they were listed. Out: `DiskChanges`; its place, size and time tell
-of a file, and none is opened but those that could not be read before. Of files that are read again although these are the same: where the content
-differs all the same, as bits do that a disk has turned in silence. Driver side.
+of a file, and none is opened but those that could not be read before. Of files that are read again
+although these are the same: where the content differs all the same, as bits do that a disk has
+turned in silence. Driver side.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, read_columns
 
 _IDENTITY = ["path", "size_bytes", "modified_ns", "replica"]
+_CHUNK_BYTES = 4 << 20
 _BATCH = ["path", "position", "size_bytes", "batch_id", "crc_valid"]
 
 
@@ -29,7 +31,7 @@ class DiskChanges:
 
     read: frozenset[str]
     """Paths that are new, have another size, time or label than when they were read, or could not be
-    read then and can be opened now.
+    read then and can be now.
     """
     gone: frozenset[str]
     """Paths that the lake knows and the disks no longer hold."""
@@ -66,15 +68,20 @@ def _readable_again(lake: Lake, replicas: Sequence[Replica]) -> frozenset[str]:
     faults = lake.dataset("faults").to_table(["path"], ds.field("fault") == FaultKind.UNREADABLE)
     unread = set(faults.column("path").to_pylist())
     listed = (file for one in replicas for file in one.files if file.problem is None)
-    return frozenset(file.path for file in listed if file.path in unread and _opens(file.path))
+    return frozenset(
+        file.path for file in listed if file.path in unread and _can_be_read(file.path)
+    )
 
 
-def _opens(path: str) -> bool:
+def _can_be_read(path: str) -> bool:
+    """Whether every byte of a file can: of a dying disk a file opens, and a place in it fails."""
     try:
-        with open_file(path):
-            return True
+        with open_file(path) as file:
+            for at in range(0, file.size_bytes, _CHUNK_BYTES):
+                file.read(at, min(_CHUNK_BYTES, file.size_bytes - at))
     except OSError:
         return False
+    return True
 
 
 def changed_in_place(

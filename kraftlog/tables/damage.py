@@ -24,6 +24,10 @@ from kraftlog.tables.spec import TableSpec
 GONE, UNREADABLE = "it is gone", "its log cannot be read"
 
 
+class _ForeignFormatError(LakeError):
+    """A table that another writer has made one of features which delta-rs cannot read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Damage:
     """What is wrong with one table, in words; `lost` are the files (below its folder) that cannot
@@ -48,7 +52,9 @@ def damages(
 ) -> Iterator[Damage]:
     """Those of the tables that are damaged; `deep` reads all files.
 
-    Raises LakeError where something else lies in a table's place."""
+    Raises LakeError where something else lies in a table's place, or another writer has changed a
+    table's format.
+    """
     known = dict(published.versions) if published else {}
     for spec in tables:
         found = _damage(lake, spec, known.get(spec.name), published, deep)
@@ -65,19 +71,25 @@ def _damage(
     try:
         now = int(lake.open(name).version())
         files, whole = lake.sizes(name), None
-        if version is not None and published is not None:
-            if now < version:
-                return Damage(spec, "its log has lost its newest entries")
-            then = len(files)
-            if now != version:
-                then = len(DeltaTable(lake.path(name), version=version).file_uris())
-            if then != published.files.get(name):
-                return Damage(spec, "its log has lost entries")
-            whole = _before_others(lake, name, version, now)
-            files = files if whole is None else lake.sizes(name, whole)
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
         return Damage(spec, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
+    if version is not None and published is not None:
+        if now < version:
+            return Damage(spec, "its log has lost its newest entries")
+        try:
+            then = len(files)
+            if now != version:
+                then = len(DeltaTable(lake.path(name), version=version).file_uris())
+            whole = _before_others(lake, name, version, now)
+            files = files if whole is None else lake.sizes(name, whole)
+        except _ForeignFormatError:
+            raise
+        except Exception as error:
+            what = f"its history since version {version} cannot be read ({_first_words(error)})"
+            return Damage(spec, what)
+        if then != published.files.get(name):
+            return Damage(spec, "its log has lost entries")
     lost = _lost_files(lake, name, files, deep)
     if whole is not None:
         what = f"another writer has changed its rows after version {whole}"
@@ -91,6 +103,8 @@ def _damage(
 def _before_others(lake: Lake, name: str, published: int, now: int) -> int | None:
     """The version before the first commit since then by which another writer has changed rows; one
     that only gathers files, or deletes old ones, changes none. Before we change rows, we undo that.
+
+    Raises LakeError where such a writer has changed the table's format: nothing takes that back.
     """
     whole = None
     for version in range(published + 1, now + 1):
@@ -98,6 +112,13 @@ def _before_others(lake: Lake, name: str, published: int, now: int) -> int | Non
         if any(value.get("dataChange") for one in commit for value in one.values()):
             is_ours = any(one["txn"]["appId"] == WRITER for one in commit if "txn" in one)
             whole = None if is_ours else version - 1 if whole is None else whole
+            formats = [one["protocol"] for one in commit if "protocol" in one and not is_ours]
+            for features in (one.get("readerFeatures") for one in formats):
+                if features:
+                    raise _ForeignFormatError(
+                        f"{lake.path(name)}: another writer has changed its rows and its format in version {version} ({', '.join(features)}), which kraftlog does not read. "
+                        "Nothing was changed. Run into a new lake; the files of the versions before are still there."
+                    )
     return whole
 
 

@@ -2,6 +2,7 @@
 those of a live node do.
 """
 
+import errno
 import os
 import struct
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
@@ -212,3 +214,30 @@ def test_a_file_that_was_made_readable_is_read_by_the_next_run(tmp_path: Path, n
     faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"])
     assert faults.num_rows == 0
     assert not decode(third)
+
+
+def test_a_place_that_cannot_be_read_makes_no_new_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file opens, as before: of a dying disk, only some bytes fail."""
+    bad = quorum(tmp_path / "in")[2].segment(6)
+    opened, read = LocalBytes.__init__, LocalBytes.read
+    handles = set[int]()
+
+    def opens(self: LocalBytes, path: str) -> None:
+        opened(self, path)
+        (handles.add if path == str(bad) else handles.discard)(id(self))
+
+    def reads(self: LocalBytes, position: int, size_bytes: int) -> bytes:
+        if id(self) in handles and position + size_bytes > 100:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return read(self, position, size_bytes)
+
+    monkeypatch.setattr(LocalBytes, "__init__", opens)
+    monkeypatch.setattr(LocalBytes, "read", reads)
+    first, second = (run_of(tmp_path / "in", tmp_path / "lake") for _ in range(2))
+    assert decode(first)
+    faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"]).to_pylist()
+    assert faults == [{"path": str(bad), "fault": "unreadable"}]
+    assert first.quorum, "nothing has changed since"
+    assert not decode(second)

@@ -2,6 +2,7 @@
 table is noticed.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -268,6 +269,14 @@ def flip(path: Path) -> None:
     path.write_bytes(raw)
 
 
+def clean_up(lake: Lake) -> None:
+    """What is left of a log when another writer has made a checkpoint, and old entries are gone."""
+    others(lake).alter.set_table_properties({"delta.logRetentionDuration": "interval 1 days"})
+    others(lake).create_checkpoint()
+    for path in on_disk(lake, "findings", ".json")[:-1]:
+        path.unlink()
+
+
 HARM: dict[str, Callable[[Lake], object]] = {
     "it is gone": lambda lake: Path(lake.path("findings")).rename(f"{lake.root}/elsewhere"),
     "1 of its 20 files: missing": lambda lake: one_file(lake).unlink(),
@@ -276,6 +285,7 @@ HARM: dict[str, Callable[[Lake], object]] = {
     "its log has lost its newest entries": lambda lake: log(lake, -1).unlink(),
     "its log has lost entries": lambda lake: log(lake, 7).write_text(""),
     "another writer has changed its rows after version 20": lambda lake: others(lake).restore(7),
+    "its history since version 20 cannot be read": clean_up,
     "its log cannot be read (Kernel error: Gen": lambda lake: log(lake, 7).unlink(),
     "its log cannot be read (Kernel error: Jso": lambda lake: log(lake, 7).write_text("{"),
 }
@@ -318,6 +328,28 @@ def test_what_others_changed_is_undone_once(lake: Lake) -> None:
     assert lake.run_number("findings") == 20, "the step has been done, still"
     run(lake, 21)
     assert list(damages(lake, SPECS, known, deep=True)) == []
+
+
+def test_a_table_whose_old_entries_are_gone_keeps_its_rows(lake: Lake) -> None:
+    known, before = published(lake), rows(lake)
+    clean_up(lake)
+    (found,) = damages(lake, SPECS, known)
+    assert (found.has_log, found.lost, found.whole) == (True, frozenset(), None)
+    assert rows(lake) == before
+
+
+def test_a_format_of_another_writer_is_told_and_left(lake: Lake) -> None:
+    known, table = published(lake), others(lake)
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    path = table.get_add_actions(flatten=True).column("path")[0].as_py()
+    change = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}},
+    ]
+    added = Path(lake.path("findings")) / "_delta_log" / f"{table.version() + 1:020d}.json"
+    added.write_text("\n".join(map(json.dumps, change)))
+    with pytest.raises(LakeError, match=r"its format in version 21 \(deletionVectors\)"):
+        list(damages(lake, SPECS, known))
 
 
 def test_a_lake_without_a_publication_is_judged_by_its_logs(lake: Lake) -> None:
