@@ -84,7 +84,8 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     record batch, or an emptied file, leaves a log that looks whole. A voter that starts with it
     has forgotten what it had acknowledged, and may vote for, or become, a leader that lacks
     committed records. At level warning, other copies hold more of the epoch that the node led: it
-    has lost that, or its files were copied before it was written.""",
+    has lost that, or its files were copied before it was written; or what is missing is the batch
+    that log_tail_complete tells of, and had been whole.""",
     advice="""Do not start a voter with such a log. Keep the folder, and look for the rest of the
     log (a backup, another disk, a copy that was not finished). If a majority of the other voters
     runs and holds the records, replace the voter: remove it from the voter set and add it again
@@ -134,7 +135,11 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
-        severity="info" if explained or unwritten else "warning" if observer else None,
+        severity="info"
+        if explained or unwritten
+        else "warning"
+        if observer or furthest.is_of_the_damage
+        else None,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
             "held_intact_by": _holders(quorum, log, end, until),

@@ -10,7 +10,7 @@ UnifiedLog.close, KafkaRaftClient.onBecomeLeader; KAFKA-1211, KIP-595.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,8 @@ class Witness:
     end_offset: int
     words: str
     path: str | None
+    is_of_the_damage: bool = False
+    """Whether what is missing is what the damaged end may have held: other checks tell that."""
 
 
 def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
@@ -53,7 +55,11 @@ def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
     damaged = end + damaged_bytes // MIN_RECORD_SIZE
     explained = damaged + (_records_of_an_append(log, unfinished) if unfinished else 0)
     beyond = [one for one in found if one.end_offset > explained]
-    beyond += [one for one in _of_producer_snapshots(log) if one.end_offset > damaged]
+    beyond += [
+        replace(one, is_of_the_damage=one.end_offset <= explained)
+        for one in _of_producer_snapshots(log)
+        if one.end_offset > damaged
+    ]
     return sorted(beyond, key=lambda one: -one.end_offset)
 
 

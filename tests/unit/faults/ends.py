@@ -273,7 +273,7 @@ def _unfinished_after_a_stop(damage: Callable[[Node, int], None]) -> Damage:
 
 
 @fault(
-    LOST, "critical", "3", 11, says="producer snapshot of offset 12, where its log once",
+    LOST, "warning", "3", 11, says="producer snapshot of offset 12, where its log once",
     sound=_unfinished_after_a_stop(blanked),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -288,7 +288,7 @@ def _torn_after_a_clean_stop(nodes: list[Node]) -> None:
 
 
 fault(
-    LOST, "critical", "3", 11, says="producer snapshot of offset 12, where its log once",
+    LOST, "warning", "3", 11, says="producer snapshot of offset 12, where its log once",
     sound=_unfinished_after_a_stop(torn),
 )(_torn_after_a_clean_stop)  # fmt: skip
 
@@ -309,6 +309,13 @@ fault(
     "log_tail_complete", "warning", "3", 11, AT[11], "More is lost than a copy of a running",
     also=LOST,
 )(_torn_after_a_clean_stop)  # fmt: skip
+
+
+@fault(LOST, "critical", "3", 7, says="producer snapshot of offset 12, where its log once")
+def _(nodes: list[Node]) -> None:
+    """More than the torn batch is missing."""
+    _closed(nodes[2], 12)
+    torn(nodes[2], AT[7])
 
 
 @fault("log_tail_complete", "warning", "3", 11, AT[11], "usual in a copy of a node that runs")
