@@ -39,6 +39,13 @@ class Coverage:
             return "; ".join(dict.fromkeys(told))
         return None if self.judged else self.nothing
 
+    def but_for(self, gaps: Iterable[Gap]) -> "Coverage":
+        """The same with more that could not be judged."""
+        told = tuple(gaps)
+        apart = {label for label, _ in told}
+        judged = tuple(label for label in self.judged if label not in apart)
+        return replace(self, judged=judged, gaps=(*self.gaps, *told))
+
 
 Subject = Callable[[Quorum], Coverage]
 
@@ -143,14 +150,12 @@ def indexes(quorum: Quorum) -> Coverage:
 
 def but_for_unread(quorum: Quorum, found: Coverage, *kinds: str) -> Coverage:
     """What was covered but for the replicas of which a file of some kinds could not be read."""
-    unread = [
+    return found.but_for(
         (one.label, file.words)
         for one in quorum.replicas
         for file in one.unread
         if file.kind in kinds
-    ]
-    judged = tuple(label for label in found.judged if label not in dict(unread))
-    return replace(found, judged=judged, gaps=(*found.gaps, *unread))
+    )
 
 
 def pairs(quorum: Quorum) -> Coverage:

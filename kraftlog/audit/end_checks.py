@@ -56,10 +56,8 @@ def _own_files(quorum: Quorum) -> Coverage:
         for one in log.evidence.segments
         if log.label in able and one.problem
     ]
-    told = (*alone, *early, *unread)
-    judged = tuple(label for label in able if label not in dict(told))
-    found = Coverage(judged, told, "no file lies beside the log")
-    return but_for_unread(quorum, found, *_WITNESSES)
+    found = Coverage(tuple(able), tuple(alone), "no file lies beside the log")
+    return but_for_unread(quorum, found.but_for([*early, *unread]), *_WITNESSES)
 
 
 _WITNESSES = (names.EPOCH_CHECKPOINT, names.QUORUM_STATE, names.INDEX, names.TIME_INDEX)

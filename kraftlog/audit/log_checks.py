@@ -4,8 +4,8 @@ Each function is a query over a `Quorum`; declared above it. Source: KIP-630 "De
 "Snapshot Format", KAFKA-1211, copies of running nodes.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -331,14 +331,11 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
 
 def _but_for_large_batches(quorum: Quorum) -> Coverage:
     """Logs. Of a batch over the limit the offsets are not read, and so no hole beside it is seen."""
-    found = coverage.logs(quorum)
-    large = [(log.label, len(over)) for log in quorum.logs if (over := _over_limit(log))]
-    gaps = [
-        (label, f"batches over batch_limit_bytes ({count:,}) were not read: raise it")
-        for label, count in large
-    ]
-    judged = tuple(label for label in found.judged if label not in dict(large))
-    return replace(found, judged=judged, gaps=(*found.gaps, *gaps))
+    return coverage.logs(quorum).but_for(
+        (log.label, f"batches over batch_limit_bytes ({len(over):,}) were not read: raise it")
+        for log in quorum.logs
+        if (over := _over_limit(log))
+    )
 
 
 @check(
@@ -402,7 +399,7 @@ def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
 
 
 def _over_limit(log: LogView) -> list[tuple[int, int]]:
-    """The places of the batches that were not read because of their size."""
+    """The places of the batches that were not read because of their size, in order."""
     return [
         (index, fault.position)
         for index, segment in enumerate(log.evidence.segments)
@@ -449,7 +446,8 @@ def _unexplained(log: LogView) -> Iterator[Hole]:
         files = range(int(columns.file[before]), int(columns.file[hole.row]) + 1)
         following = int(np.searchsorted(bad, before, "right"))
         is_told = following < len(bad) and int(bad[following]) < hole.row
-        is_told |= any(_at(columns, before) < one < _at(columns, hole.row) for one in over)
+        next_over = over[bisect_right(over, _at(columns, before)) :][:1]
+        is_told |= any(one < _at(columns, hole.row) for one in next_over)
         if not is_told and not (unread and unread.intersection(files)):
             yield hole
 

@@ -7,7 +7,7 @@ KAFKA-14616.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -126,15 +126,13 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     why = "its files were copied before the newest committed records; copy it again"
     if untimed_from(quorum) is not None:
         why = "it was copied before the describe, or has lost what that tells of; copy it again, and describe with --replication, which tells when"
-    early = [
+    return found.but_for(
         (one.log.label, why)
         for one in candidates(quorum)
         if one.lacks_from is not None
         and one.wins
         and copied_before(quorum, one.log, one.lacks_from)
-    ]
-    judged = tuple(label for label in found.judged if label not in dict(early))
-    return replace(found, judged=judged, gaps=(*found.gaps, *early))
+    )
 
 
 @check(
@@ -574,8 +572,9 @@ def _voters_states(quorum: Quorum) -> Coverage:
     goes_by=("copy_skew_ms", VOTER_SET),
     meaning="""A voter's quorum-state is missing, unreadable, of a version that Kafka does not
     know, or older than its log or than an election in which its node had a part, by the log of
-    another copy. A voter that has forgotten its vote could vote twice in one epoch. Of a node that does not vote because the
-    voter set names another disk of it, a missing file is told too, as information.""",
+    another copy. A voter that has forgotten its vote could vote twice in one epoch. Of a node that
+    does not vote because the voter set names another disk of it, a missing file is told too, as
+    information.""",
     advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
     that was done before the election. If it is missing on the
     node, let the node join anew with an empty log folder, while a majority of the other voters is

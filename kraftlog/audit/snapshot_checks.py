@@ -7,7 +7,6 @@ Whether a snapshot's state is right is asked in `image_checks`. Source: KIP-630 
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -99,7 +98,7 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
             one.replica,
             f"Snapshot {one.evidence.name} {_wrong_end(one)} {at_hand or _REPLACE}",
             one.path,
-            _end_of_batches(one),
+            one.end_of_batches,
             other_replica=peer.replica if peer else None,
             evidence={
                 "size_bytes": one.evidence.size_bytes,
@@ -128,11 +127,6 @@ def _wrong_end(one: SnapshotView) -> str:
         return f"{what}. Kafka would load it all the same, and miss what is cut off."
     rest = "without that" if one.bytes_after_last_batch else "with what follows"
     return f"{what}. Kafka would load it all the same, {rest}."
-
-
-def _end_of_batches(one: SnapshotView) -> int:
-    batches = one.evidence.batches
-    return int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
 
 
 @check(
@@ -375,14 +369,11 @@ def _unread_cover(quorum: Quorum, log: LogView) -> SnapshotView | None:
 
 
 def _starts(quorum: Quorum) -> Coverage:
-    found = coverage.logs(quorum)
-    gaps = [
+    return coverage.logs(quorum).but_for(
         (log.label, f"{one.evidence.name} cannot be read ({one.not_read})")
         for log in quorum.logs
         if (one := _unread_cover(quorum, log)) is not None
-    ]
-    judged = tuple(label for label in found.judged if label not in dict(gaps))
-    return replace(found, judged=judged, gaps=(*found.gaps, *gaps))
+    )
 
 
 @check(

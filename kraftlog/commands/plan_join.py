@@ -215,8 +215,8 @@ def _summary(quorum: Quorum, own: list[Row], end: int, lost: int) -> str:
     if not any(map(_can_lead, own)):
         return "no voter at hand can take over: the quorum stands still until the leader is back"
     if lost:
-        at_risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
-        return f"of what the copies prove committed (below offset {end}), {at_risk}"
+        risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
+        return f"of what the copies prove committed (below offset {end}), {risk}"
     who = _who_can(quorum, {row["leader"]: row["can_lead"] for row in own})
     return f"{who}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once{_stands_still(quorum)}"
 

@@ -5,12 +5,13 @@ In: for each voter at hand its `CopyStanding` (how far its copy reaches, what it
 whether its end is proven), and how far each pair of logs agrees. Out: `Bounds`. Pure, a few values
 per voter. The high watermark itself is not on disk. Source: KIP-630 "Design", KAFKA-1211,
 KAFKA-14825, KIP-595; Raft's commit rule (a record of an older epoch counts only where no unseen
-leader can have replaced it). A clean stop proves an end for the moment of the copy: where another copy goes on,
-nothing tells how far the node has gone since.
+leader can have replaced it). A clean stop proves an end for the moment of the copy: where another
+copy goes on, nothing tells how far the node has gone since.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kraftlog.quorum.epochs import EpochVector, common_end
 
@@ -93,7 +94,7 @@ class Voting:
     def majority(self) -> int:
         return len(self.voters) // 2 + 1
 
-    @property
+    @cached_property
     def at_hand(self) -> dict[int, list[CopyStanding]]:
         """The copies of each voter; more than one where two folders claim to be it."""
         found: dict[int, list[CopyStanding]] = {}
@@ -106,7 +107,7 @@ class Voting:
     def missing(self) -> tuple[int, ...]:
         return tuple(one for one in self.voters if one not in self.at_hand)
 
-    @property
+    @cached_property
     def unproven(self) -> tuple[int, ...]:
         """Voters at hand whose copies do not prove where their logs ended."""
         return tuple(
@@ -115,7 +116,7 @@ class Voting:
             if not all(one.end_proven for one in copies)
         )
 
-    @property
+    @cached_property
     def continued(self) -> tuple[int, ...]:
         """Voters whose copies prove their ends, but others go on from there: the nodes may have gone
         on as well since they were copied.

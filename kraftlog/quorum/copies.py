@@ -53,11 +53,12 @@ def untimed_from(quorum: Quorum) -> int | None:
     """Where the part of what is committed begins that no copy at hand holds, and of which only a
     describe tells, without its time; None where there is none.
     """
-    described, ends = quorum.evidence.described, [log.end_offset or 0 for log in quorum.peers]
-    reached = max([*ends, *(one.end_offset for one in quorum.credible_snapshots)], default=0)
-    if described is None or told_ms(described) is not None or reached >= quorum.bounds.lower:
+    described = quorum.evidence.described
+    if described is None or told_ms(described) is not None:
         return None
-    return reached
+    ends = [log.end_offset or 0 for log in quorum.peers]
+    reached = max([*ends, *(one.end_offset for one in quorum.credible_snapshots)], default=0)
+    return reached if reached < quorum.bounds.lower else None
 
 
 def _ms(log: LogView, index: int) -> int:

@@ -57,7 +57,7 @@ def counts_until(quorum: Quorum, log: LogView) -> int:
         ends.append(quorum.tail_starts[log.label])
     upper = quorum.bounds.upper
     if upper is not None:
-        ends.append(max(upper, quorum.bounds.lower))
+        ends.append(upper)
     return min(ends)
 
 

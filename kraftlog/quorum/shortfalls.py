@@ -108,6 +108,16 @@ def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
     return None if is_explained else reached
 
 
+def keeping_up_now(quorum: Quorum) -> frozenset[int] | None:
+    """The nodes that kept up as voters when the quorum was described; None where that is not told,
+    or was told long before the disks were copied.
+    """
+    described = quorum.evidence.described
+    if described is None or quorum.describe_is_outdated:
+        return None
+    return keeping_up(described)
+
+
 def alone_from(quorum: Quorum, log: LogView, others: int = 0) -> int | None:
     """Where the part of a voter's log begins that no majority of the copies holds, nor of them and
     so many others; None where they hold it to its end, or are too few to tell.
@@ -129,8 +139,7 @@ def written_alone(quorum: Quorum) -> WrittenAlone | None:
     3.7 a leader whom no majority follows resigns after one and a half fetch timeouts. A copy that
     was not read whole may hold it, too. Source: LeaderState, KAFKA-15489.
     """
-    told = None if quorum.describe_is_outdated else quorum.evidence.described
-    if quorum.pulled is not None or (told is not None and keeping_up(told) is not None):
+    if quorum.pulled is not None or keeping_up_now(quorum) is not None:
         return None
     whole = [copies for copies in quorum.holders.values() if not any(map(_is_partly_known, copies))]
     others = len(quorum.holders) - len(whole) + len(quorum.bounds.missing_voters)

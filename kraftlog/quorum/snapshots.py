@@ -115,15 +115,16 @@ class SnapshotView:
         return next((one for one in issues if one.byte_in_batch is not None), None)
 
     @property
-    def _after_last_batch(self) -> list[Fault]:
+    def end_of_batches(self) -> int:
+        """Where in the file the last batch ends."""
         batches = self.evidence.batches
-        end = int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
-        return [fault for fault in self.evidence.faults if fault.position >= end]
+        return int(batches.positions[-1] + batches.sizes[-1]) if len(batches) else 0
 
     @property
     def bytes_after_last_batch(self) -> int:
         """Bytes at the file's end that are no batch."""
-        return max(0, sum(fault.size_bytes for fault in self._after_last_batch))
+        end = self.end_of_batches
+        return max(0, sum(f.size_bytes for f in self.evidence.faults if f.position >= end))
 
     @property
     def noticed_damage(self) -> str | None:
@@ -132,17 +133,16 @@ class SnapshotView:
         """
         if not self.evidence.batches.crc_valid.all():
             return "a batch's CRC is wrong"
-        unnoticed = [
-            fault
-            for fault in self._after_last_batch
-            if fault.kind == FaultKind.TORN_BATCH or fault.size_bytes < PREFIX_SIZE
-        ]
         noticed = (
             fault.detail
             for fault in self.evidence.faults
-            if fault not in unnoticed and fault.kind not in READING_KINDS
+            if fault.kind not in READING_KINDS and not self._is_taken_for_the_end(fault)
         )
         return next(noticed, None)
+
+    def _is_taken_for_the_end(self, fault: Fault) -> bool:
+        is_short = fault.kind == FaultKind.TORN_BATCH or fault.size_bytes < PREFIX_SIZE
+        return is_short and fault.position >= self.end_of_batches
 
     @property
     def has_footer(self) -> bool:

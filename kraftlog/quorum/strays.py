@@ -164,7 +164,7 @@ def stray_snapshots(logs: Sequence[LogView], snapshots: Sequence[SnapshotView]) 
             continue
         own = _directories(one.voters)
         log = by_label[one.replica]
-        if one not in joined and own and known & disks and not own & (known | disks):
+        if _is_ahead(one, log) and own and known & disks and not own & (known | disks):
             found[one.path] = (
                 "the directories of its voters are on no disk at hand and in no other copy"
             )

@@ -159,7 +159,7 @@ def _limit(quorum: Quorum, held: Held) -> int:
     committed.
     """
     end, upper = quorum.leaves(held.label, held.end_offset), quorum.bounds.upper
-    return end if upper is None else min(end, max(upper, quorum.bounds.lower))
+    return end if upper is None else min(end, upper)
 
 
 def _epoch_before(held: Held, offset: int) -> int:

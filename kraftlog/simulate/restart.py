@@ -17,7 +17,6 @@ from kraftlog.audit.triage import called
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
-from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import is_closed_at_end, witnesses
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -26,6 +25,7 @@ from kraftlog.quorum.shortfalls import (
     alone_from,
     beyond_voters,
     forgotten_vote,
+    keeping_up_now,
     led_beyond,
     too_few_hold,
     written_alone,
@@ -369,13 +369,8 @@ class _Judge:
 
     @cached_property
     def _keep_up(self) -> frozenset[int] | None:
-        """The voters that had all that the leader had when it was described; None where that is not
-        told, or was told long before the disks were copied.
-        """
-        described = self.quorum.evidence.described
-        if described is None or self.quorum.describe_is_outdated:
-            return None
-        up = keeping_up(described)
+        """Those of the voters that kept up when the quorum was described; None where nothing tells."""
+        up = keeping_up_now(self.quorum)
         return up if up is None else up & self._voters
 
     @cached_property

@@ -38,7 +38,7 @@ def known_watermarks(quorum: Quorum) -> dict[str, KnownWatermark]:
     for log in quorum.peers:
         credible = [s.end_offset for s in quorum.credible_snapshots if s.replica == log.label]
         reach = plans.committed_reach(log)
-        most = reach if upper is None else min(reach, max(upper, quorum.bounds.lower))
+        most = reach if upper is None else min(reach, upper)
         # Of a copy that goes its own way, what it holds from there on was never committed.
         most = min(most, quorum.tail_starts.get(log.label, most))
         found[log.label] = KnownWatermark(min(max(credible, default=0), most), most)

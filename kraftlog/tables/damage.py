@@ -113,12 +113,12 @@ def _before_others(lake: Lake, name: str, published: int, now: int) -> int | Non
             is_ours = any(one["txn"]["appId"] == WRITER for one in commit if "txn" in one)
             whole = None if is_ours else version - 1 if whole is None else whole
             formats = [one["protocol"] for one in commit if "protocol" in one and not is_ours]
-            for features in (one.get("readerFeatures") for one in formats):
-                if features:
-                    raise _ForeignFormatError(
-                        f"{lake.path(name)}: another writer has changed its rows and its format in version {version} ({', '.join(features)}), which kraftlog does not read. "
-                        "Nothing was changed. Run into a new lake; the files of the versions before are still there."
-                    )
+            features = [feature for one in formats for feature in one.get("readerFeatures") or ()]
+            if features:
+                raise _ForeignFormatError(
+                    f"{lake.path(name)}: another writer has changed its rows and its format in version {version} ({', '.join(features)}), which kraftlog does not read. "
+                    "Nothing was changed. Run into a new lake; the files of the versions before are still there."
+                )
     return whole
 
 
