@@ -1,16 +1,20 @@
 """What is committed: an interval that always holds the high watermark, as far as Raft allows and no
-further.
+further; and whether any of a tail that a newer epoch contradicts can have been.
 
 In: for each voter at hand its `CopyStanding` (how far its copy reaches, what it knows of epochs,
-whether its end is proven), and how far each pair of logs agrees. Out: `Bounds`. Pure, a few values
-per voter. The high watermark itself is not on disk. Source: KIP-630 "Design", KAFKA-1211,
-KAFKA-14825, KIP-595; Raft's commit rule (a record of an older epoch counts only where no unseen
-leader can have replaced it). A clean stop proves an end for the moment of the copy: where another
-copy goes on, nothing tells how far the node has gone since.
+whether its end is proven), and how far each pair of logs agrees; of a tail who elected the leaders
+on both sides, and who holds it. Out: `Bounds`, a `Fate`. Pure, a few values per voter. The high
+watermark itself is not on disk. Source: KIP-630 "Design", KAFKA-1211, KAFKA-14825; Raft's commit
+rule (a record of an older epoch counts only where no unseen leader can have replaced it) and leader
+completeness; KIP-595 (a voter that has granted a newer epoch accepts nothing of an older one),
+KIP-853 (LeaderChange names the voters and who granted). A clean stop proves an end for the moment
+of the copy: where another copy goes on, nothing tells how far the node has gone since.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 from kraftlog.quorum.epochs import EpochVector, common_end
@@ -307,3 +311,46 @@ def _voters(ids: Sequence[int]) -> str:
     text = ", ".join(map(str, ids[:-1]))
     names = f"{text} and {ids[-1]}" if text else str(ids[-1])
     return f"voter {names}" if len(ids) == 1 else f"voters {names}"
+
+
+# --- what became of a tail -----------------------------------------------------------------------
+
+
+class Fate(StrEnum):
+    """What is proven of a tail.
+
+    UNCOMMITTED: the leader that contradicts it was elected by voters without whom no majority can
+    have held it. COMMITTED: a majority of the voters of its own epoch holds it, and has it from no
+    later leader, so that both sides count as committed: two histories. UNKNOWN: nothing at hand
+    decides.
+    """
+
+    UNCOMMITTED = "uncommitted"
+    COMMITTED = "committed"
+    UNKNOWN = "unknown"
+
+
+def fate(
+    voters: AbstractSet[int] | None,
+    holders: AbstractSet[int],
+    granted: AbstractSet[int] | None,
+    later_leader: bool,
+) -> Fate:
+    """The fate of a tail.
+
+    `voters` is the voter set of the tail's own epoch, `holders` are the voters at hand that hold
+    the tail's first batch, `granted` are those that elected the leader whose log contradicts it;
+    None where no LeaderChange record at hand says so. A voter in both had granted the newer
+    epoch while its own log was no further than one without the tail, and took none of it from its
+    old leader afterwards. `later_leader`: a leader of a still newer epoch had the tail, or may have
+    had it out of sight: who holds it now may have it from that one, committed or not.
+    """
+    if voters is None or granted is None:
+        return Fate.UNKNOWN
+    majority = len(voters) // 2 + 1
+    outvoted = len(voters - granted) < majority
+    if outvoted and later_leader:
+        return Fate.UNKNOWN
+    if len(voters & holders) >= majority:
+        return Fate.COMMITTED
+    return Fate.UNCOMMITTED if outvoted else Fate.UNKNOWN

@@ -41,7 +41,6 @@ from kraftlog.quorum.evidence import (
 )
 from kraftlog.quorum.folders import partition_folders
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.repair import explain
 from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side_file
 from kraftlog.quorum.snapshots import HEADER
 from kraftlog.quorum.thresholds import Thresholds
@@ -146,7 +145,7 @@ class Collector:
         faults: list[Fault] = []
         for found in walk_file(file, self.limits):
             if isinstance(found, Fault):
-                faults.append(explained(file, index, builder, found))
+                faults.append(builder.explained(file.path, index, found))
             else:
                 builder.add(index, found.batches, self._content_of(found))
         return segment_of(file, first, len(builder), faults)
@@ -158,7 +157,7 @@ class Collector:
         first_of_type: dict[str, tuple[int, int]] = {}
         for found in walk_file(file, self.limits):
             if isinstance(found, Fault):
-                faults.append(explained(file, 0, builder, found))
+                faults.append(builder.explained(file.path, 0, found))
                 continue
             for position, held in self._types_of(found):
                 for one in held:
@@ -286,17 +285,6 @@ def snapshot_of(
         first_of_type,
         _problem(found),
     )
-
-
-def explained(file: LogFile, index: int, builder: ColumnBuilder, fault: Fault) -> Fault:
-    """The fault, told more exactly; a batch that is a part of it is taken back."""
-    before = builder.tail()
-    if before is not None and before.file[-1] != index:
-        before = None
-    told, take_back = explain(file.path, before, fault)
-    if take_back:
-        builder.drop_last()
-    return told
 
 
 def _problem(faults: Iterable[Fault]) -> str | None:

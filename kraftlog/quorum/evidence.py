@@ -61,6 +61,10 @@ class BatchColumns:
     def __len__(self) -> int:
         return len(self.positions)
 
+    def between(self, first: int, end: int) -> "BatchColumns":
+        """The batches of rows [first, end)."""
+        return BatchColumns(**{name: getattr(self, name)[first:end] for name in self.__slots__})
+
     def id_text(self, row: int) -> str:
         """A batch's id as `batch_id` of the relations writes it."""
         return str(self.ids[row].astype(">u8").tobytes().hex())

@@ -17,7 +17,7 @@ from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
-from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
+from kraftlog.quorum.bounds import Bounds, CopyStanding, Fate, Voting, fate, interval
 from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.describe import told_ms
 from kraftlog.quorum.divergence import (
@@ -32,7 +32,6 @@ from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.tails import Fate, fate
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voters import Members, VoterSet
 

@@ -11,12 +11,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from kraftlog.plain import offsets_text
+from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.divergence import Comparison, DifferingRun
 from kraftlog.quorum.epochs import common_end, truncation_offset, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.tails import Fate
 
 Row = dict[str, Any]
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.quorum.collector import Collector, explained, segment_of, snapshot_of
+from kraftlog.quorum.collector import Collector, segment_of, snapshot_of
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.divergence import Place
 from kraftlog.quorum.evidence import (
@@ -90,10 +90,10 @@ class RecordedCollector(Collector):
             if fault.kind == FaultKind.BATCH_CRC and fault.position in known_bad:
                 continue  # the row of its batch says so
             before = int(np.searchsorted(columns.positions, fault.position))
-            builder.extend(_slice(columns, done, before))
+            builder.extend(columns.between(done, before))
             done = max(done, before)
-            told.append(explained(file, index, builder, fault))
-        builder.extend(_slice(columns, done, len(columns)))
+            told.append(builder.explained(file.path, index, fault))
+        builder.extend(columns.between(done, len(columns)))
         return told
 
     def _columns(self, path: str, index: int, rows: pa.Table) -> BatchColumns:
@@ -136,12 +136,6 @@ def fault_of(row: dict[str, Any]) -> Fault:
     return Fault(kind=FaultKind(row["fault"]), **given)
 
 
-def _slice(columns: BatchColumns, first: int, end: int) -> BatchColumns:
-    return BatchColumns(
-        **{name: getattr(columns, name)[first:end] for name in BatchColumns.__slots__}
-    )
-
-
 def _numbers(rows: pa.Table, name: str) -> Any:
     return rows.column(name).to_numpy().astype(np.int64, copy=False)
 
@@ -149,6 +143,3 @@ def _numbers(rows: pa.Table, name: str) -> Any:
 def _times_ms(rows: pa.Table, name: str) -> Any:
     micros = rows.column(name).cast(pa.int64())
     return pc.fill_null(pc.divide(micros, 1000), _NEVER_MS).to_numpy()
-
-
-__all__ = ["BATCH_COLUMNS", "Recorded", "RecordedCollector", "fault_of"]
