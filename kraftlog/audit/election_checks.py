@@ -17,9 +17,9 @@ from kraftlog.plain import counted, some
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.joining import busiest_hour
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.storms import busiest_hour
 
 
 def _over_elections(quorum: Quorum) -> Coverage:

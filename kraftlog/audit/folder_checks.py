@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from kraftlog.audit.check import BadRow
 from kraftlog.audit.health_checks import Reason, at_text, health_check
 from kraftlog.plain import counted, some
-from kraftlog.quorum.evidence import ReplicaEvidence
-from kraftlog.quorum.folders import PartitionFolder
+from kraftlog.quorum.evidence import PartitionFolder, ReplicaEvidence
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
 

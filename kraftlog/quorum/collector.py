@@ -39,9 +39,13 @@ from kraftlog.quorum.evidence import (
     SnapshotEvidence,
     no_batches,
 )
-from kraftlog.quorum.folders import partition_folders
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side_file
+from kraftlog.quorum.side_evidence import (
+    NODE_FILES,
+    partition_folders,
+    read_index_file,
+    read_side_file,
+)
 from kraftlog.quorum.snapshots import HEADER
 from kraftlog.quorum.thresholds import Thresholds
 

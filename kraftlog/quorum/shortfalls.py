@@ -9,7 +9,7 @@ epoch; what is committed is on a majority of the voters), KAFKA-1211.
 from typing import NamedTuple
 
 from kraftlog.plain import natural
-from kraftlog.quorum.candidates import candidates
+from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.copies import copied_before, copy_explains
 from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import known_epoch, unread_tail_bytes

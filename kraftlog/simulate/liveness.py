@@ -20,12 +20,12 @@ from kraftlog.quorum.joining import (
     FETCH_TIMEOUT_MS,
     FORMER_FETCH_BYTES,
     fetch_settings,
+    is_stormy,
     least_timeout_ms,
 )
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.storms import is_stormy
 
 Row = dict[str, Any]
 

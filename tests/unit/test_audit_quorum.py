@@ -27,10 +27,10 @@ from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
 from kraftlog.quorum.divergence import compare, truncation_offset
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
+from kraftlog.quorum.joining import busiest_hour
 from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
-from kraftlog.quorum.storms import busiest_hour
 from kraftlog.recover.plan import unknown
 from kraftlog.recover.source import recovered
 from kraftlog.simulate.restart import Safety, restarts
