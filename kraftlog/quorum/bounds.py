@@ -11,12 +11,13 @@ KIP-853 (LeaderChange names the voters and who granted). A clean stop proves an 
 of the copy: where another copy goes on, nothing tells how far the node has gone since.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
+from kraftlog.plain import listed
 from kraftlog.quorum.epochs import EpochVector, common_end
 
 Agreement = Callable[[str, str], int]
@@ -147,7 +148,7 @@ class Voting:
                 ends = sorted(self._ends(one).values(), reverse=True)
                 end = ends[self.majority - 1] if len(ends) >= self.majority else 0
                 if end > (best.end if best else 0):
-                    best = HeldAlike(end, one.label, tuple(self._holders(one.label, end)))
+                    best = self._held(one.label, end)
         return best
 
     def _ends(self, one: CopyStanding) -> dict[int, int]:
@@ -159,11 +160,9 @@ class Voting:
             for voter, copies in self.at_hand.items()
         }
 
-    def _holders(self, label: str, end: int) -> Iterator[str]:
-        for copies in self.at_hand.values():
-            for one in copies:
-                if self.agree(label, one.label) >= end:
-                    yield one.label
+    def _held(self, label: str, end: int) -> HeldAlike:
+        every = (one.label for copies in self.at_hand.values() for one in copies)
+        return HeldAlike(end, label, tuple(one for one in every if self.agree(label, one) >= end))
 
     def committed_held(self) -> HeldAlike | None:
         """The largest prefix on a majority that no leader, seen or unseen, can have replaced."""
@@ -172,32 +171,27 @@ class Voting:
             against = self._contradicted_at(held)
             if against is None:
                 break
-            held = HeldAlike(against, held.label, tuple(self._holders(held.label, against)))
-        if held is None or held.end <= 0 or self._could_be_replaced(held):
+            held = self._held(held.label, against)
+        if held is None or held.end <= 0:
             return None
-        return held
+        is_replaceable = self.unseen_leader(self._last_epoch(held), held.label, held.end)
+        return None if is_replaceable else held
 
-    def _vector(self, label: str) -> EpochVector:
-        return next(one.vector for one in self.standings if one.label == label)
+    def _last_epoch(self, held: HeldAlike) -> int:
+        vector = next(one.vector for one in self.standings if one.label == held.label)
+        return vector.epoch_at(held.end - 1)
 
     def _contradicted_at(self, held: HeldAlike) -> int | None:
         """The end of what a prefix shares with a copy that holds a newer epoch than its last batch,
         at or below that batch; the lowest such offset, None where nobody does.
         """
-        epoch = self._vector(held.label).epoch_at(held.end - 1)
+        epoch = self._last_epoch(held)
         shared = [
             self.agree(held.label, one.label)
             for one in self.standings
             if any(newer > epoch and start < held.end for newer, start in one.vector.entries)
         ]
         return min((end for end in shared if end < held.end), default=None)
-
-    def _could_be_replaced(self, held: HeldAlike) -> bool:
-        """Whether a leader of a newer epoch, of which no log at hand tells, may have replaced the
-        end of a prefix.
-        """
-        epoch = self._vector(held.label).epoch_at(held.end - 1)
-        return self.unseen_leader(epoch, held.label, held.end)
 
     def unseen_leader(self, epoch: int, label: str, end: int) -> bool:
         """Whether voters may have elected a leader of an epoch above `epoch` whose log does not
@@ -308,9 +302,7 @@ def _why_unknown(voting: Voting) -> str:
 
 
 def _voters(ids: Sequence[int]) -> str:
-    text = ", ".join(map(str, ids[:-1]))
-    names = f"{text} and {ids[-1]}" if text else str(ids[-1])
-    return f"voter {names}" if len(ids) == 1 else f"voters {names}"
+    return f"{'voter' if len(ids) == 1 else 'voters'} {listed([str(one) for one in ids])}"
 
 
 # --- what became of a tail -----------------------------------------------------------------------

@@ -135,6 +135,15 @@ class Held:
         ((_, reached),) = rebuildable([base], self.runs)
         return reached
 
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the last batch, or of the snapshot, that ends at or before an offset; −1 where
+        nothing tells.
+        """
+        index = self.log.index_at(offset - 1)
+        if index >= 0:
+            return int(self.log.epochs[index])
+        return max((one.epoch for one in self.snapshots if one.end_offset == offset), default=-1)
+
     def segments(self, start: int, end: int) -> Iterator[str]:
         """The files that hold offsets [start, end) of one run."""
         if start >= end:
@@ -184,17 +193,9 @@ def _common_ends(one: Held, other: Held) -> Iterator[int]:
     offset and epoch.
     """
     ids = {snapshot.id for snapshot in other.snapshots}
-    log = other.log
     for snapshot in one.snapshots:
-        end = snapshot.end_offset
-        index = log.index_at(end - 1)
-        in_log = (
-            index >= 0
-            and int(log.last[index]) == end - 1
-            and int(log.epochs[index]) == snapshot.epoch
-        )
-        if in_log or snapshot.id in ids:
-            yield end
+        if snapshot.id in ids or other.log.ends_with(*snapshot.id):
+            yield snapshot.end_offset
 
 
 def _committed_until(one: Held) -> int:

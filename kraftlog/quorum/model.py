@@ -230,10 +230,7 @@ class Quorum:
         an offset.
         """
         return any(
-            one.is_complete
-            and one.end_offset > offset
-            and (index := log.index_at(one.end_offset - 1)) >= 0
-            and (int(log.epochs[index]), int(log.last[index])) == (one.epoch, one.end_offset - 1)
+            one.is_complete and one.end_offset > offset and log.ends_with(one.epoch, one.end_offset)
             for one in self.snapshots_of(log.label)
         )
 
@@ -544,11 +541,6 @@ class Quorum:
         if why is not None or snapshot.replica in self.foreign:
             return why
         return self.stray_snapshots.get(snapshot.path) or self.contradiction(snapshot)
-
-    def bases_of(self, label: str) -> list[SnapshotView]:
-        """The snapshots of a replica that a replay of its log can begin with, by end offset."""
-        found = [one for one in self.snapshots_of(label) if self.why_no_base(one) is None]
-        return sorted(found, key=lambda one: one.end_offset)
 
     @cached_property
     def voting(self) -> Voting:

@@ -50,33 +50,17 @@ def restore_rows(quorum: Quorum) -> Iterator[Row]:
         yield _row(quorum, rank, one)
 
 
-def counts_until(quorum: Quorum, log: LogView) -> int:
-    """How far a copy counts: to where its own tail departs, and to what can be committed."""
-    ends = [Held.by(quorum, log).end_offset]
-    if log.label in quorum.tail_starts:
-        ends.append(quorum.tail_starts[log.label])
-    upper = quorum.bounds.upper
-    if upper is not None:
-        ends.append(upper)
-    return min(ends)
-
-
 def _candidate(quorum: Quorum, log: LogView) -> Offer:
-    held, limit = Held.by(quorum, log), counts_until(quorum, log)
+    """A copy counts to where its own tail departs, and to what can be committed."""
+    held = Held.by(quorum, log)
+    ends = held.end_offset, quorum.tail_starts.get(log.label), quorum.bounds.upper
+    limit = min(one for one in ends if one is not None)
     ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
     damages = _damages(quorum, log)
     if not ranges:
         return Offer(held, None, None, 0, limit, damages)
     first, last = ranges[-1]
-    return Offer(held, first, last, _epoch_before(held, last), limit, damages)
-
-
-def _epoch_before(held: Held, offset: int) -> int:
-    """The epoch of the last batch, or of the snapshot, that ends at or before an offset."""
-    index = held.log.index_at(offset - 1)
-    if index >= 0:
-        return int(held.log.epochs[index])
-    return max((one.epoch for one in held.snapshots if one.end_offset == offset), default=0)
+    return Offer(held, first, last, max(0, held.epoch_before(last)), limit, damages)
 
 
 def _damages(quorum: Quorum, log: LogView) -> int:

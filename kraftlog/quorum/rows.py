@@ -79,15 +79,7 @@ def _epoch_rows(log: LogView) -> list[Row]:
                 else None,
                 "batch_count": len(held),
                 "size_bytes": int(columns.sizes[held].sum()),
-                "leader_id": _leader(log, start.row),
+                "leader_id": log.leaders.get(start.epoch),
             }
         )
     return rows
-
-
-def _leader(log: LogView, row: int) -> int | None:
-    """The leader by the LeaderChange record of an epoch's first batch; None without one."""
-    content = log.content(row)
-    controls = content.controls if content is not None else ()
-    found = (one.data.get("leaderId") for one in controls if one.type == "LEADER_CHANGE")
-    return next((int(one) for one in found if one is not None), None)

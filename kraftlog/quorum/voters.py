@@ -65,23 +65,18 @@ def log_voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     """(offset, epoch, row, members) of each KRaftVoters record in a log that names a voter; without
     one it is no set of voters.
     """
-    for offset, epoch, row, members in _voter_records(log):
-        if members:
-            yield offset, epoch, row, members
+    return (one for one in _voter_records(log) if one[3])
 
 
 def records_without_voters(log: LogView) -> Iterator[tuple[int, int]]:
     """(offset, row) of each KRaftVoters record in a log that names nobody."""
-    for offset, _, row, members in _voter_records(log):
-        if not members:
-            yield offset, row
+    return ((offset, row) for offset, _, row, members in _voter_records(log) if not members)
 
 
 def _voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     for index in log.remarkable.tolist():
         row = int(log.rows[index])
-        content = log.content(row)
-        for control in content.controls if content else ():
+        for control in log.controls(row):
             if control.type == VOTERS:
                 offset = int(log.base[index]) + control.record_index
                 yield offset, int(log.epochs[index]), row, voters_of(control)
@@ -150,8 +145,7 @@ def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
     """
     for log in logs:
         for row in reversed(log.rows[log.remarkable].tolist()):
-            content = log.content(row)
-            found = [c for c in content.controls if c.type == "LEADER_CHANGE"] if content else []
+            found = [one for one in log.controls(row) if one.type == "LEADER_CHANGE"]
             if found and found[-1].data.get("voters"):
                 members = voters_of(found[-1])
                 offset = int(log.evidence.log.base_offsets[row])
