@@ -11,15 +11,15 @@ from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.health_checks import health_of
 from kraftlog.audit.triage import replicas_text
 from kraftlog.plain import some
-from kraftlog.quorum.addresses import (
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import CONTROLLERS, LISTENERS, VOTERS
+from kraftlog.quorum.voters import (
     configured_places,
     contradictions,
     places_of,
     static_places,
 )
-from kraftlog.quorum.evidence import ReplicaEvidence
-from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.settings import CONTROLLERS, LISTENERS, VOTERS
 
 Places = Mapping[str, str]
 """host:port by listener."""

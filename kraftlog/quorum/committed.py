@@ -10,7 +10,6 @@ those that its own log names. Source: KIP-630 "Design", KAFKA-1211, KIP-595, Vot
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kraftlog.quorum.divergence import DifferingRun
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -35,21 +34,13 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
         for comparison in quorum.differing
         if comparison.one.label == label
         for run in comparison.runs
-        if _is_odd(quorum, label, run)
+        # Most of the copies hold something else there.
+        if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)
     ]
-    own_tail = quorum.tail_starts.get(label)
-    if own_tail is not None:
-        departs.append(own_tail)
-    at = min(departs, default=bounds.lower)
+    at = min([*departs, quorum.tail_starts.get(label, bounds.lower)])
     if at < bounds.lower:
         return Committed(at, f"the other copies hold other records from offset {at} on")
     return Committed(bounds.lower, bounds.lower_reason)
-
-
-def _is_odd(quorum: Quorum, label: str, run: DifferingRun) -> bool:
-    """Whether most of the copies hold something else where a difference begins."""
-    usual = quorum.majority_at(run.start)
-    return usual is not None and all(one.label != label for one in usual)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from kraftlog.config import ValueSource
 from kraftlog.log import names
-from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.evidence import Longs, ReplicaEvidence
 from kraftlog.quorum.growth import HOUR_MS
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
@@ -172,14 +172,19 @@ def stuck(quorum: Quorum) -> Iterator[Joining]:
 # --- storms of elections -------------------------------------------------------------------------
 
 
-def busiest_hour(log: LogView) -> tuple[int, EpochStart | None]:
-    """The most elections that a log holds within an hour, and the first of them in the log."""
+def elections_in(log: LogView) -> tuple[list[EpochStart], Longs]:
+    """The epochs that begin inside a log, and when."""
     starts = [one for one in log.epoch_starts if one.certain][1:]
     rows = np.array([one.row for one in starts], np.int64)
-    if not len(rows):
-        return 0, None
     # As floats: a wild time does not wrap around.
-    times = log.evidence.log.base_timestamps[rows].astype(np.float64)
+    return starts, log.evidence.log.base_timestamps[rows].astype(np.float64)
+
+
+def busiest_hour(log: LogView) -> tuple[int, EpochStart | None]:
+    """The most elections that a log holds within an hour, and the first of them in the log."""
+    starts, times = elections_in(log)
+    if not starts:
+        return 0, None
     order = np.argsort(times)
     times = times[order]
     within = np.searchsorted(times, times + HOUR_MS, "left") - np.arange(len(times))

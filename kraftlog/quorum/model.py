@@ -486,14 +486,12 @@ class Quorum:
 
     def contradiction(self, snapshot: SnapshotView) -> str | None:
         """Why the logs refuse a snapshot's id; None where they do not."""
-        if snapshot.path not in self._contradictions:
-            self._contradictions[snapshot.path] = self._contradicts(snapshot)
         return self._contradictions[snapshot.path]
 
     @cached_property
     def _contradictions(self) -> dict[str, str | None]:
-        """What was found of snapshots, by path: all logs are asked about each."""
-        return {}
+        """The same of all snapshots, by path."""
+        return {one.path: self._contradicts(one) for one in self.every_snapshot}
 
     def _contradicts(self, snapshot: SnapshotView) -> str | None:
         end, epoch = snapshot.end_offset, snapshot.epoch

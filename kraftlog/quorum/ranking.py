@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.plain import offsets_text
+from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -112,8 +112,7 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     elif one.limit < held.end_offset:
         yield f"what it holds from offset {one.limit} on cannot have been committed"
     if one.damages:
-        places = "1 place" if one.damages == 1 else f"{one.damages:,} places"
-        yield f"{places} of its files cannot be read"
+        yield f"{counted(one.damages, 'place')} of its files cannot be read"
     role = quorum.role(held.log.evidence)
     if held.log.evidence.is_pulled:
         yield "it was pulled from the running leader"

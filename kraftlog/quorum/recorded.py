@@ -6,7 +6,6 @@ the evidence that `collect` would gather from the files. For logs too long to de
 record.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,19 +64,13 @@ class RecordedCollector(Collector):
 
     def snapshot(self, file: LogFile) -> SnapshotEvidence:
         builder = ColumnBuilder()
-        counts: Counter[str] = Counter()
-        first_of_type: dict[str, tuple[int, int]] = {}
         rows = self.recorded.batches_of(file.path)
         faults = self._laid_out(file, 0, builder, rows)
         valid = rows.filter(rows.column("crc_valid"))
         types = self.recorded.types_of(valid.column("batch_id").combine_chunks())
         positions = valid.column("position").to_pylist()
-        for position, held in zip(positions, types.to_pylist(), strict=True):
-            for one in held or ():
-                counts[one["type"]] += one["record_count"]
-                place = position, one["first_record_index"]
-                first_of_type.setdefault(one["type"], place)
-        return snapshot_of(file, builder, faults, counts, first_of_type)
+        held = zip(positions, types.to_pylist(), strict=True)
+        return snapshot_of(file, builder, faults, held)
 
     def _laid_out(
         self, file: LogFile, index: int, builder: ColumnBuilder, rows: pa.Table
@@ -126,7 +119,7 @@ class RecordedCollector(Collector):
         known = self._known.get(batch_id)
         if known is not None:
             return known
-        decoded = self._read_batch(batch_id, place)
+        decoded = self.read_batch(batch_id, place)
         return UNREMARKABLE if decoded is None else self._remember(batch_id, decoded)
 
 
