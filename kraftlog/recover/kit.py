@@ -102,7 +102,9 @@ def write_text(path: Path, text: str) -> None:
 def node_commands(
     voters: Sequence[NewVoter], brokers: Sequence[OldBroker], cluster_id: str
 ) -> Mapping[int, list[str]]:
-    """For each node, in the order in which they are set up."""
+    """For each node, in the order in which they are set up: each only where the one before it
+    succeeded. What is old is moved to a folder beside the log directory, and never replaced there.
+    """
     found = {one.id: list(_voter(one, cluster_id)) for one in voters}
     for one in brokers:
         if one.id not in found:
@@ -111,13 +113,13 @@ def node_commands(
 
 
 def _voter(one: NewVoter, cluster_id: str) -> Iterable[str]:
-    yield _set_aside(one.id)
+    yield from _set_aside(one.id, LOG_FOLDER, "meta.properties")
     yield f"cp -Rp {one.id}/. {METADATA_FOLDER.format(one.id)}/"
     yield f"{_format(one.id, cluster_id)} --no-initial-controllers"
 
 
 def _broker(one: OldBroker, cluster_id: str) -> Iterable[str]:
-    yield _set_aside(one.id)
+    yield from _set_aside(one.id, LOG_FOLDER)
     for directory, path in one.files():
         number = "" if len(one.directories) == 1 else f"_WITH_{directory}"
         target = f"{DATA_FOLDER.format(one.id)}{number}"
@@ -125,10 +127,12 @@ def _broker(one: OldBroker, cluster_id: str) -> Iterable[str]:
     yield _format(one.id, cluster_id)
 
 
-def _set_aside(node: int) -> str:
+def _set_aside(node: int, *names: str) -> Iterable[str]:
     folder = METADATA_FOLDER.format(node)
-    old = f"{folder}/{LOG_FOLDER}"
-    return f"if [ -d {old} ]; then mv {old} {folder}.old-metadata; fi"
+    aside = f"{folder}.old-metadata"
+    yield f"mkdir -p {aside}"
+    for name in names:
+        yield f"if [ -e {folder}/{name} ]; then test ! -e {aside}/{name} && mv {folder}/{name} {aside}/; fi"
 
 
 def _format(node: int, cluster_id: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kraftlog.explain.words import is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
-from kraftlog.plain import counted, host_port, offsets_text, some
+from kraftlog.plain import counted, host_port, numbers, offsets_text, some
 from kraftlog.recover.kit import node_commands
 from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
@@ -274,21 +274,26 @@ def _steps(
         "## Steps",
         "",
         "1. Stop every controller of the old quorum for good. A node that starts from an old copy under the same cluster id begins a second history. Keep all old folders.",
-        "2. Stop the brokers. Their data and their `meta.properties` stay. "
+        "2. Stop the brokers. Their data stays, and so does the `meta.properties` of a node that is a broker alone. "
         f"Set only the folder `{LOG_FOLDER}` aside: a metadata log that is ahead of the new one would be refused.",
         "3. Set up each node, as the user that Kafka runs as. The files of the voters hold credentials in clear text: keep their owner and mode. "
+        "Each command runs only if the one before it succeeded. What is old goes to a folder beside the log directory. "
+        "Where that user may not make one there, make it as root first, and give it to that user. "
         "If a node has further log directories, `kafka-storage format` formats those, and leaves these files alone.",
         "",
     ]
     hosts = {one.id: f"controller {one.id} on {one.host}" for one in voters}
     for node, commands in node_commands(voters, found.brokers, cluster_id).items():
         lines.append(f"       # {hosts.get(node, f'broker {node}')}")
-        lines += [f"       {one}" for one in commands]
+        lines += [f"       {one} && \\" for one in commands[:-1]] + [f"       {commands[-1]}"]
+    both = sorted({one.id for one in voters} & {one.id for one in found.brokers})
+    roles = [f"       # of {numbers(both)}: process.roles=broker,controller"] if both else []
     lines += [
         "",
         "4. In each controller's server.properties:",
         "",
         "       process.roles=controller",
+        *roles,
         "       node.id=ID",
         f"       controller.listener.names={listener}",
         f"       controller.quorum.bootstrap.servers={bootstrap}",

@@ -14,6 +14,8 @@ from kraftlog.state.declare import Data
 
 _FORM = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d+):(?P<directory>.+)")
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_LAST = "AQgw"
+"""The last of 22 letters holds 2 of the 128 bits: with any other, one id would have several texts."""
 _LAST_PORT = 65535
 
 
@@ -60,7 +62,7 @@ def _voter(text: str) -> NewVoter:
     directory, port = found["directory"], int(found["port"])
     if not 0 < port <= _LAST_PORT:
         raise UsageError(f"{text!r}: {port} is not a port")
-    if not _UUID.fullmatch(directory) or directory == ZERO_UUID:
+    if not _UUID.fullmatch(directory) or directory == ZERO_UUID or directory[-1] not in _LAST:
         raise UsageError(
             f"{directory!r} is not a directory id; kafka-storage random-uuid makes one"
         )

@@ -4,6 +4,7 @@ starts from it is held in tests/kafka.
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_each_node_has_its_files_and_its_commands(tmp_path: Path) -> None:
         text = (tmp_path / "new" / "brokers" / str(broker) / "meta.properties").read_text()
         own = DATA / "isolated" / "replicas" / str(broker) / "meta.properties"
         assert set(own.read_text().split()) >= set(text.split())
-        assert f"cp -p brokers/{broker}/meta.properties" in plan["commands"][str(broker)][1]
+        assert f"cp -p brokers/{broker}/meta.properties" in plan["commands"][str(broker)][2]
     for node, commands in plan["commands"].items():
         assert f"--cluster-id {plan['cluster_id']}" in commands[-1]
         assert commands[-1].endswith("--no-initial-controllers") == (node in {"1", "7"})
@@ -246,13 +247,62 @@ def test_what_is_proven_never_to_have_been_committed_is_said_so(tmp_path: Path) 
     assert Cause.UNCOMMITTED in text
 
 
+def test_old_files_are_set_aside_and_nothing_is_put_over_them(tmp_path: Path) -> None:
+    """The plan's lines for a voter, as a person pastes them: a new log beside an old quorum-state is
+    a second history, so that nothing is copied where the old one could not be moved.
+    """
+    recover(DATA / "isolated" / "replicas", tmp_path / "new")
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    lines = [one.strip() for one in text.splitlines() if "_OF_1" in one and "_OF_11" not in one]
+    lines = [one for one in lines if "_OF_12" not in one]
+    node = tmp_path / "node"
+    shutil.copytree(DATA / "isolated" / "replicas" / "1", node)
+    script = "\n".join(lines).replace("METADATA_LOG_DIR_OF_1", str(node))
+    script = script.replace("kafka-storage format", "true")
+
+    def names() -> set[str]:
+        return {str(one.relative_to(node)) for one in node.rglob("*") if one.is_file()}
+
+    bootstrap = {"bootstrap.checkpoint"}
+    old, aside = names(), tmp_path / "node.old-metadata"
+
+    def run() -> int:
+        return subprocess.run(["sh", "-c", script], cwd=tmp_path / "new").returncode
+
+    aside.write_text("in the way")
+    assert run() != 0
+    assert names() == old
+    aside.unlink()
+    assert run() == 0
+    assert {
+        str(one.relative_to(aside)) for one in aside.rglob("*") if one.is_file()
+    } == old - bootstrap
+    new = names()
+    assert len(new - bootstrap) == 2
+    assert run() != 0
+    assert names() == new
+    assert {
+        str(one.relative_to(aside)) for one in aside.rglob("*") if one.is_file()
+    } == old - bootstrap
+
+
+def test_a_directory_id_with_two_texts_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka reads 16 bytes from 22 letters: the last letter's surplus bits would make two of one."""
+    words = ["--voters", "1@c1:9093:nxOpeKMeTXCDlz7dwIMJkB"]
+    copies = str(DATA / "isolated" / "replicas")
+    assert main(["recover", "--input", copies, "--out", str(tmp_path / "new"), *words]) == 2
+    assert "'nxOpeKMeTXCDlz7dwIMJkB' is not a directory id" in capsys.readouterr().err
+
+
 def test_a_node_of_both_roles_keeps_the_id_of_its_directory(tmp_path: Path) -> None:
     """Nothing of the old metadata log stays beside the new one, and the partitions' directory goes
     on under its id.
     """
     plan = recover(DATA / "isolated" / "replicas", tmp_path / "new", "--voters", COMBINED)
-    (first, *_) = plan["commands"]["11"]
-    assert first.startswith("if [ -d METADATA_LOG_DIR_OF_11/__cluster_metadata-0 ]; then mv ")
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert "# of 11: process.roles=broker,controller" in text
     (note,) = plan["notes"]
     assert note.startswith("Node 11 is a broker, too.")
     own = (DATA / "isolated" / "replicas" / "11" / "meta.properties").read_text()
