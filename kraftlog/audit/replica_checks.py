@@ -339,22 +339,27 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     starts.""",
 )  # fmt: skip
 def identity(quorum: Quorum) -> Iterator[BadRow]:
+    newest = {log.label: log.newness for log in quorum.peers}
     seen: list[ReplicaEvidence] = []
-    for replica in quorum.replicas:
-        if replica.node_id is None:
+    for found in quorum.replicas:
+        if found.node_id is None:
             continue
-        twin = next((one for one in seen if _are_twins(quorum, one, replica)), None)
-        seen.append(replica)
-        if twin is None:
+        other_one = next((one for one in seen if _are_twins(quorum, one, found)), None)
+        seen.append(found)
+        if other_one is None:
             continue
+        # The one that is behind is more likely the old disk, whatever its folder is called.
+        replica, twin = sorted((found, other_one), key=lambda one: newest.get(one.label, (-1, -1)))
         node, directory = replica.node_id, replica.meta("directory.id")
         other = twin.meta("directory.id")
         claim = f"both claim to be node {node}{f', directory {directory}' if directory else ''}. Only one of them can be the one that runs."
         if directory and other and directory != other:
             claim = f"are disks of node {node}, with directories {directory} and {other}. The voter set names no directories, so the node id alone votes. One is an old disk."
+        is_broker = quorum.is_voter(replica) is False and quorum.is_voter(twin) is False
+        twice = "one broker runs twice" if is_broker else "one voter votes twice"
         yield BadRow(
             replica.label,
-            f"Two folders, {replica.label} and {twin.label}, {claim} If both start, one voter votes twice: find the old copy and put it away.",
+            f"Two folders, {replica.label} and {twin.label}, {claim} If both start, {twice}: find the old copy and put it away.",
             replica.meta_properties.path if replica.meta_properties else None,
             other_replica=twin.label,
             evidence={"node_id": node, "directory_id": directory},

@@ -9,6 +9,7 @@ from kraftlog.commands.command import add_format, command
 from kraftlog.commands.values import record_types, time_ms
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
+from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.relations import Row, moment
@@ -58,12 +59,19 @@ def _of_records(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _records(chosen: argparse.Namespace) -> int:
+    since, until = time_ms(chosen.since), time_ms(chosen.until)
+    for first, end, names in (
+        (chosen.from_offset, chosen.to_offset, "--from-offset and --to-offset"),
+        (since, until, "--since and --until"),
+    ):
+        if first is not None and end is not None and first >= end:
+            raise UsageError(f"nothing lies between {names}: the first has to be below the second")
     wanted = RecordFilter(
         record_types(chosen.type),
         chosen.from_offset,
         chosen.to_offset,
-        time_ms(chosen.since),
-        time_ms(chosen.until),
+        since,
+        until,
         chosen.key,
     )
     redactor = Redactor(None if chosen.reveal_secrets else os.urandom(32))

@@ -49,7 +49,7 @@ def render_page(data: PageData) -> str:
         snapshots_shown=SNAPSHOTS_SHOWN,
         state=_state(data),
         groups=groups,
-        severities=Counter(one["severity"] for one in told_once(data.findings)),
+        severities=Counter(one["severity"] for one in data.findings),
         logs=_logs(data),
         statuses={row["replica"]: status_of(data, row) for row in data.ordered},
         charts=_charts(data),

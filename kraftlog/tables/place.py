@@ -54,7 +54,7 @@ def require_place(root: str) -> None:
     if others:
         more = f" and {len(others) - _TOLD} more" if len(others) > _TOLD else ""
         raise LakeError(
-            f"{root} is not a lake and holds other things ({', '.join(others[:_TOLD])}{more}); name an empty folder, or one that is not there yet"
+            f"{root} is not a lake and holds other things ({', '.join(others[:_TOLD])}{more}); name a lake, or for a new one an empty folder or one that is not there yet"
         )
 
 
