@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import vl_convert
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
@@ -19,7 +20,7 @@ from kraftlog.audit.check import Check
 from kraftlog.audit.run import CheckResult, Finding
 from kraftlog.garbage import THRESHOLDS
 from kraftlog.quorum.model import Quorum
-from tests import small_queries
+from tests import drawings, small_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +44,9 @@ if (
 # and ends the process.
 if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
+
+
+vl_convert.vegalite_to_svg = drawings.once
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
