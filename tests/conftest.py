@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import vl_convert
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
@@ -45,8 +44,7 @@ if (
 if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
 
-
-vl_convert.vegalite_to_svg = drawings.once
+drawings.VEGA.vegalite_to_svg = drawings.once
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

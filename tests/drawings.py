@@ -8,6 +8,7 @@ from typing import Any
 
 import vl_convert
 
+VEGA: Any = vl_convert
 draw = vl_convert.vegalite_to_svg
 """Vega itself."""
 _DRAWN: dict[str, str] = {}
