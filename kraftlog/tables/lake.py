@@ -99,7 +99,7 @@ class Lake:
     `opened` holds the tables that have been opened under that lease, and None for those that are not
     there. While it lasts nobody else writes, and each opening reads a table's log, which on an
     object store takes longer than all else. A commit onto what is not the newest version after all
-    fails.
+    fails. Who only looks at a lake once may hold its tables open as well.
     """
 
     root: str
