@@ -18,7 +18,6 @@ os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
 import great_expectations as gx
 import numpy as np
-from great_expectations.core.id_dict import IDDict
 from great_expectations.data_context.types.base import (
     DataContextConfig,
     InMemoryStoreBackendDefaults,
@@ -90,14 +89,12 @@ def _source(names: Iterable[str]) -> Any:
 
 @contextmanager
 def _made_once() -> Iterator[None]:
-    """Have each expectation make its configuration once meanwhile, and arguments of one content
-    their id: Great Expectations asks for both anew, some 90 times for each contract, and makes ids
-    by way of JSON, which took half of judging.
+    """Have each expectation make its configuration once meanwhile: Great Expectations asks for it
+    anew with each of its arguments, some 90 times for each contract, which took a third of judging.
     """
-    expectation: Any = Expectation
-    making, naming = expectation.configuration, IDDict.to_id
+    kind: Any = Expectation
+    making = kind.configuration
     made: dict[int, tuple[Any, Any]] = {}
-    named: dict[str, Any] = {}
 
     def configuration(self: Any) -> Any:
         # The expectation is kept too, so that its number stays its own.
@@ -105,21 +102,11 @@ def _made_once() -> Iterator[None]:
             made[id(self)] = self, making.fget(self)
         return made[id(self)][1]
 
-    def to_id(self: Any, *keys: Any) -> Any:
-        # A batch is one of another kind: tables do not show all that they hold.
-        if keys or type(self) is not IDDict:
-            return naming(self, *keys)
-        shown = repr(self)
-        if shown not in named:
-            named[shown] = naming(self)
-        return named[shown]
-
-    patched: Any = IDDict
-    expectation.configuration, patched.to_id = property(configuration), to_id
+    kind.configuration = property(configuration)
     try:
         yield
     finally:
-        expectation.configuration, patched.to_id = making, naming
+        kind.configuration = making
 
 
 def _judged(source: Any, subject: SuiteRows) -> list[ContractResult]:

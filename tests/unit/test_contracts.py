@@ -574,20 +574,3 @@ def test_nothing_imports_great_expectations_before_it_is_needed() -> None:
 
 def test_every_check_result_table_is_declared_per_run() -> None:
     assert CHECK_RESULTS.mode == FINDINGS.mode == CONTRACT_RESULTS.mode == "per_run"
-
-
-def test_arguments_have_the_ids_that_great_expectations_makes() -> None:
-    """Equal ones the same, others another, whatever they are of."""
-    from great_expectations.core.id_dict import BatchSpec, IDDict
-
-    from kraftlog.contracts.judge import _made_once
-
-    told: list[Any] = [1, 1.0, True, "1", None, [1], ["1"], {"a": 1}, {"a": "1"}, "'1'"]
-    given = [IDDict(column=column, other=one) for one in told for column in ("a", "b")]
-    given += [IDDict(), IDDict(column="a"), BatchSpec(column="a", other=1)]
-    known = [one.to_id() for one in given]
-    with _made_once():
-        assert [one.to_id() for one in given * 2] == known * 2
-        assert given[0].to_id(["column"]) == "column=a"
-        given[0]["other"] = 2
-        assert given[0].to_id() not in known
