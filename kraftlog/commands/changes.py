@@ -14,7 +14,7 @@ from kraftlog.commands.command import add_format, add_roots, command
 from kraftlog.config import load_options
 from kraftlog.errors import InputError, UsageError
 from kraftlog.explain.moments import MomentSource
-from kraftlog.explain.net import net, object_rows
+from kraftlog.explain.timeline import net, object_rows
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum

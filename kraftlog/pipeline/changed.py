@@ -13,8 +13,8 @@ from posixpath import relpath
 from typing import Any
 
 from kraftlog.errors import LakeError, UsageError
-from kraftlog.explain.net import net, object_rows
 from kraftlog.explain.subject import Subject
+from kraftlog.explain.timeline import net, object_rows
 from kraftlog.pipeline.explained import moments_in
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.tables.lake import Lake
