@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.health_checks import Reason
 from kraftlog.audit.triage import called
@@ -62,15 +62,13 @@ def tenures(quorum: Quorum) -> Iterator[BadRow]:
     least, most, limit = (one / 1000 for one in (short.min(), short.max(), limits.tenure_ms))
     led = Counter(log.leaders[one.epoch] for one in run if one.epoch in log.leaders)
     names = [f"controller {node} ({counted(times, 'time')})" for node, times in led.most_common(5)]
-    yield BadRow(
-        log.label,
+    yield at_batch(
+        log,
+        run[0].row,
         f"From offset {run[0].start_offset} on, {count} leaders in a row led for less than {limit:,.0f} s each ({least:,.1f} to {most:,.1f} s): {some(names)}. "
         "While leaders change, nobody can write metadata. "
         "Look for what they cannot do in time (controller.quorum.fetch.timeout.ms): reach a majority, or write to the disk.",
-        log.path(run[0].row),
-        int(log.evidence.log.positions[run[0].row]),
-        run[0].start_offset,
-        batch_leader_epoch=run[0].epoch,
+        epoch=run[0].epoch,
         evidence={
             "tenures": count,
             "shortest_ms": int(short.min()),

@@ -7,7 +7,7 @@ Source: KIP-630 "Design", KAFKA-1211, KIP-595; KIP-853 for the ways to put a vot
 from collections.abc import Iterator
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
 from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
 from kraftlog.log import names
@@ -125,19 +125,14 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     until = furthest.end_offset
     # A node with a voter's id is told as one, whatever its directory id says.
     role = "voter" if quorum.is_voter_by_id(log.evidence) else quorum.role(log.evidence)
-    explained = copied_first(quorum, log, until)
-    observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
+    severity, advice = _what_to_do(quorum, log, end, found, role)
     return BadRow(
         log.label,
-        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {_what_to_do(role, explained, unwritten)}",
+        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {advice}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
-        severity="info"
-        if explained or unwritten
-        else "warning"
-        if observer or furthest.is_of_the_damage
-        else None,
+        severity=severity,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
             "held_intact_by": _holders(quorum, log, end, until),
@@ -226,26 +221,33 @@ def _entries(log: LogView) -> list[tuple[int, int]]:
     return file.value if file is not None and file.value else []
 
 
-def _what_to_do(role: str, explained: bool, unwritten: bool) -> str:
-    if unwritten:
+def _what_to_do(
+    quorum: Quorum, log: LogView, end: int, found: list[Witness], role: str
+) -> tuple[Severity | None, str]:
+    """How bad a lost end is, and what to do."""
+    if _may_be_unwritten(quorum, log, end, found):
         return (
+            "info",
             "The node may have stopped between its election and its first record. "
             "No other copy knows that epoch, so nothing that was committed is lost. "
-            "The node may start."
+            "The node may start.",
         )
-    if explained:
+    if copied_first(quorum, log, found[0].end_offset):
         return (
+            "info",
             "The node was writing while its files were copied, and its log was copied first. "
-            "Copy the node again to be sure."
+            "Copy the node again to be sure.",
         )
     if role == "observer":
         return (
+            "warning",
             "This node does not vote, and fetches what it lacks from the leader again. "
-            "Keep the folder until a majority of the voters is known to hold what is lost here."
+            "Keep the folder until a majority of the voters is known to hold what is lost here.",
         )
     return (
+        "warning" if found[0].is_of_the_damage else None,
         "Do not start this node: it would vote, and could be elected, as if these records had never been. "
-        "Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs."
+        "Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs.",
     )
 
 

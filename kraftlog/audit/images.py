@@ -92,11 +92,16 @@ def images_apart(expected: Known, found: Known) -> tuple[tuple[KeyDifference, ..
     """(the first differences, how many there are) of a state against the one that is expected, as
     everyone may see them.
     """
-    one, other = expected.small.state.fork(), found.small.state.fork()
-    for key, mine, theirs in differing(expected.visible, found.visible):
+    return images_differ(*apart(expected, found))
+
+
+def apart(before: Known, after: Known) -> tuple[State, State]:
+    """Two states as everyone may see them; of the partitions only those that differ."""
+    one, other = before.small.state.fork(), after.small.state.fork()
+    for key, mine, theirs in differing(before.visible, after.visible):
         one.set("partitions", key, mine)
         other.set("partitions", key, theirs)
-    return images_differ(one, other)
+    return one, other
 
 
 def are_equal(one: Known, other: Known) -> bool:

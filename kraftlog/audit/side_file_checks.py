@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.triage import and_more, capped, restore_vote
 from kraftlog.log import names
 from kraftlog.plain import counted
@@ -352,14 +352,12 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
             continue
         row = int(log.rows[above[0]])
         offset, epoch = int(log.base[above[0]]), int(log.epochs[above[0]])
-        yield BadRow(
-            log.label,
+        yield at_batch(
+            log,
+            row,
             f"The batches from offset {offset} on are of epoch {epoch}, but quorum-state knows no epoch above {state.leader_epoch}. "
             f"This node could vote twice in an epoch that it has seen. {restore_vote(quorum, log)}",
-            log.path(row),
-            int(log.evidence.log.positions[row]),
-            offset,
-            int(log.last[above[-1]]) + 1,
-            epoch,
+            end_offset=int(log.last[above[-1]]) + 1,
+            epoch=epoch,
             evidence={"quorum_state_epoch": state.leader_epoch, "batches": len(above)},
         )

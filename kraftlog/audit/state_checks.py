@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, check
+from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, at_batch, check
 from kraftlog.audit.grouping import record_note
 from kraftlog.audit.state_rules import Incoming, Refused, Said, Version, on_fault, on_record, on_row
 from kraftlog.audit.triage import at_same_place
@@ -50,13 +50,11 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     if evidence.get("kind") in STOPS_LOADERS and len(quorum.peers) > 1:
         held, places = at_same_place(quorum, log, issue.row)
         text, evidence = f"{text} {held}", {**evidence, **places}
-    return BadRow(
-        issue.replica,
+    return at_batch(
+        log,
+        issue.row,
         text,
-        log.path(issue.row),
-        int(columns.positions[issue.row]),
         int(columns.base_offsets[issue.row]) + issue.record_index,
-        batch_leader_epoch=int(columns.epochs[issue.row]),
         severity=severity,
         evidence={"batch_id": columns.id_text(issue.row), **evidence},
     )

@@ -8,7 +8,7 @@ KAFKA-19850, KAFKA-20427, KAFKA-20661, strimzi/proposals#203, KIP-516, KAFKA-146
 
 from collections.abc import Iterator, Mapping
 
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.health_checks import (
     Reason,
@@ -236,17 +236,17 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
             told.add(key)
             one, other = (list(ids) for ids in apart)
             old, new = (before.members, after.members), (after.members, before.members)
-            yield BadRow(
-                log.label,
+            index = log.index_at(after.offset or 0)
+            yield at_batch(
+                log,
+                int(log.rows[index]),
                 "Too many voters changed at once. "
                 f"They were {voters_text(before.ids, *old)} by {before.source}. They became {voters_text(after.ids, *new)} by {after.source}. "
                 f"A majority of the old voters is {voters_text(one, *old)}. A majority of the new voters is {voters_text(other, *new)}. "
                 "They share no voter, so each could have elected a leader and committed records of its own. "
                 "Compare the copies of all of them before any node starts, and change voters one at a time.",
-                log.path(int(log.rows[log.index_at(after.offset or 0)])),
-                int(log.evidence.log.positions[log.rows[log.index_at(after.offset or 0)]]),
                 after.offset,
-                batch_leader_epoch=int(log.epochs[log.index_at(after.offset or 0)]),
+                epoch=int(log.epochs[index]),
                 evidence={
                     "voters_before": list(before.ids),
                     "voters_after": list(after.ids),
@@ -258,16 +258,10 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
 # --- addresses ------------------------------------------------------------------------------------
 
 
-Places = Mapping[str, str]
-"""host:port by listener."""
-
-
 def _over_addresses(quorum: Quorum) -> Coverage:
     voters = _by_voter_set(quorum)
     found = health_of(quorum)
-    labels = [
-        copy.label for voter in voters for copy in _copies(quorum, voter) if configured_places(copy)
-    ]
+    labels = [one.label for voter in voters for one in _copies(quorum, voter) if _listens(one)]
     if found is not None and set(voters) & set(found.controllers):
         labels += [log.label for log in quorum.peers]
     labels += [one.label for one in _with_static(quorum)]
@@ -338,41 +332,44 @@ def _of_records(quorum: Quorum) -> Iterator[BadRow]:
 SETTINGS, REGISTRATION = "server.properties", "registration"
 
 
-def _by_voter_set(quorum: Quorum) -> dict[int, Places]:
+def _by_voter_set(quorum: Quorum) -> dict[int, dict[str, str]]:
+    """host:port by listener of each voter."""
     found = health_of(quorum)
     voters = () if found is None else found.voters
     return {one["voterId"]: places_of(one["endpoints"]) for one in voters}
 
 
-def _against(quorum: Quorum, voter: int, places: Places) -> Iterator[tuple[str, str, str, str]]:
+def _against(
+    quorum: Quorum, voter: int, places: dict[str, str]
+) -> Iterator[tuple[str, str, str, str]]:
     """(listener, place by the voter set, another place, who says so)."""
     found = health_of(quorum)
     registered = found.controllers.get(voter) if found else None
     if registered is not None:
         told = places_of(registered["endPoints"])
-        for name, place, other in contradictions(dict(places), told):
+        for name, place, other in contradictions(places, told):
             yield name, place, other, REGISTRATION
     for copy in _copies(quorum, voter):
-        for name, place, other in contradictions(dict(places), configured_places(copy)):
+        for name, place, other in contradictions(places, configured_places(copy)):
             yield name, place, other, SETTINGS
 
 
 def _copies(quorum: Quorum, voter: int) -> list[ReplicaEvidence]:
-    return [log.evidence for logs in [quorum.holders.get(voter, ())] for log in logs]
+    return [log.evidence for log in quorum.holders.get(voter, ())]
 
 
 def _of_settings(quorum: Quorum) -> Iterator[BadRow]:
     """Where the nodes look for a voter by controller.quorum.voters, against where it listens: each
     voter once, with all that look for it elsewhere.
     """
-    wrong: dict[tuple[int, str], list[ReplicaEvidence]] = {}
+    looking: dict[tuple[int, str], list[ReplicaEvidence]] = {}
     for replica in _with_static(quorum):
-        for voter, place in sorted(static_places(replica).items()):
-            own = [found for one in _copies(quorum, voter) for found in _listens(one)]
-            if own and not any(_same_port(place, one) for one in own):
-                wrong.setdefault((voter, place), []).append(replica)
-    for (voter, place), replicas in sorted(wrong.items()):
+        for known in static_places(replica).items():
+            looking.setdefault(known, []).append(replica)
+    for (voter, place), replicas in sorted(looking.items()):
         own = [found for one in _copies(quorum, voter) for found in _listens(one)]
+        if not own or any(_same_port(place, one) for one in own):
+            continue
         file = replicas[0].server_properties
         lookers = [one.label for one in replicas]
         who = f"{replicas_text(lookers)} {'has' if len(lookers) == 1 else 'have'}"
@@ -401,8 +398,7 @@ def _same_port(place: str, other: str) -> bool:
 
 
 def _with_static(quorum: Quorum) -> list[ReplicaEvidence]:
-    own = [log.evidence for log in quorum.peers]
-    return [one for one in own if static_places(one)]
+    return [log.evidence for log in quorum.peers if static_places(log.evidence)]
 
 
 # --- folders --------------------------------------------------------------------------------------
