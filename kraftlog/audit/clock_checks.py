@@ -142,7 +142,9 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     worst = int(found[silent[found].argmax()])
     row, gap = int(log.rows[worst + 1]), int(silent[worst])
     offset, epoch = int(log.base[worst + 1]), int(log.epochs[worst])
-    others = f" There {_more_gaps(len(found) - 1)}." if len(found) > 1 else ""
+    more = len(found) - 1
+    gaps = "is 1 more such gap" if more == 1 else f"are {more:,} more such gaps"
+    others = f" There {gaps}." if more else ""
     yield at_batch(
         log,
         row,
@@ -151,10 +153,6 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
         epoch=epoch,
         evidence={"gap_ms": gap, "usual_ms": usual, "gaps": len(found)},
     )
-
-
-def _more_gaps(count: int) -> str:
-    return "is 1 more such gap" if count == 1 else f"are {count:,} more such gaps"
 
 
 _REGULAR, _TIMES = 50, 20

@@ -6,7 +6,7 @@ look at. A gap is something that a person could close (a copy, a readable file);
 object of a kind is none.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from kraftlog.log import names
 from kraftlog.plain import numbers
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 Gap = tuple[str | None, str]
 """A replica (None for the quorum), and why it could not be judged."""
@@ -90,18 +91,19 @@ def files(quorum: Quorum) -> Coverage:
 
 def snapshots(quorum: Quorum) -> Coverage:
     """The snapshots of nodes' logs."""
-    return _snapshots([(one.replica, one.not_read) for one in quorum.snapshots])
+    return _snapshots(quorum.snapshots)
 
 
 def every_snapshot(quorum: Quorum) -> Coverage:
     """All checkpoint files, leftovers and bootstrap checkpoints included."""
-    return _snapshots([(one.replica, one.not_read) for one in quorum.every_snapshot])
+    return _snapshots(quorum.every_snapshot)
 
 
-def _snapshots(found: list[tuple[str, str | None]]) -> Coverage:
+def _snapshots(found: Sequence[SnapshotView]) -> Coverage:
+    unread = [one for one in found if one.not_read]
     return Coverage(
-        tuple(dict.fromkeys(label for label, problem in found if not problem)),
-        tuple((label, f"a checkpoint cannot be read ({why})") for label, why in found if why),
+        tuple(dict.fromkeys(one.replica for one in found if not one.not_read)),
+        tuple((one.replica, f"a checkpoint cannot be read ({one.not_read})") for one in unread),
         "no checkpoint is at hand",
     )
 

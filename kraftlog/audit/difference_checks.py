@@ -98,7 +98,9 @@ def committed_sides(quorum: Quorum) -> Iterator[Side]:
 def committed(quorum: Quorum) -> Iterator[BadRow]:
     lower = quorum.bounds.lower
     yield from _strays(quorum)
-    yield from _second_histories(quorum)
+    # What the voters of its own epochs had committed is committed, whatever else runs now.
+    for log, found in _by_copy(quorum, quorum.is_second_history):
+        yield _history_row(quorum, log, *_newest(found))
     for side in committed_sides(quorum):
         run, log = side.run, side.comparison.one
         verdict = f"replicas {log.label} and {side.agreeing[0]} differ, and no majority decides"
@@ -151,12 +153,6 @@ def _when_started(quorum: Quorum, log: LogView) -> str:
     if cut < (log.start_offset or 0):
         return f"to follow the leader the node would have to cut its log at offset {cut}, below its start, where Kafka stops with an exception"
     return f"the node would go on with what it holds below offset {cut} and in snapshots, and fetch the rest from the leader"
-
-
-def _second_histories(quorum: Quorum) -> Iterator[BadRow]:
-    """What the voters of its own epochs had committed is committed, whatever else runs now."""
-    for log, found in _by_copy(quorum, quorum.is_second_history):
-        yield _history_row(quorum, log, *_newest(found))
 
 
 def _by_copy(

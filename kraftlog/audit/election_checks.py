@@ -194,10 +194,16 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
     """A leader commits nothing of its epoch before its first record is on a majority."""
     if _why_unknown(quorum) is not None:
         return
-    epoch, leader = _newest_leader(quorum)
+    # By a LeaderChange record or a `quorum-state`; a vote that goes on has no leader.
+    epoch, leader = max(quorum.leaders.items(), default=(0, None))
     if leader is None:
         return
-    holders = [voter for voter, logs in quorum.holders.items() if _begins(logs, epoch)]
+    # They have the first record of that epoch, or what follows it.
+    holders = [
+        voter
+        for voter, logs in quorum.holders.items()
+        if any((log.last_epoch or 0) >= epoch for log in logs)
+    ]
     if len(holders) < quorum.bounds.majority and not _has_committed(quorum, epoch):
         # An older copy of a voter's disk beside it says nothing.
         lacking = [
@@ -231,18 +237,6 @@ def _holds_committed(quorum: Quorum, log: LogView) -> bool:
     """Whether a copy reaches as far as what is known to be committed."""
     end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
     return end >= quorum.bounds.lower
-
-
-def _newest_leader(quorum: Quorum) -> tuple[int, int | None]:
-    """The newest epoch with a leader, by a LeaderChange record or a `quorum-state`, and who it is;
-    a vote that goes on has none.
-    """
-    return max(quorum.leaders.items(), default=(0, None))
-
-
-def _begins(logs: tuple[LogView, ...], epoch: int) -> bool:
-    """Whether a voter holds the first record of an epoch, or what follows it."""
-    return any((log.last_epoch or 0) >= epoch for log in logs)
 
 
 def _not_replicated(

@@ -22,11 +22,11 @@ from kraftlog.quorum.shortfalls import LedEpoch, led_beyond
 
 def _own_files(quorum: Quorum) -> Coverage:
     """Logs that lie in a node's folder, with something beside them that can witness their end."""
-    able = [
-        log.label
-        for log in quorum.logs
+    own = {log.label: log for log in quorum.logs if not log.evidence.single_file}
+    able = {
+        label: log
+        for label, log in own.items()
         if log.evidence.segments
-        and not log.evidence.single_file
         and (
             log.evidence.epoch_checkpoint
             or log.evidence.quorum_state
@@ -34,30 +34,30 @@ def _own_files(quorum: Quorum) -> Coverage:
             or log.evidence.producer_ends
             or log.evidence.snapshots
         )
-    ]
-    alone = [
+    }
+    gaps = [
         (
-            log.label,
+            label,
             "no file beside its log could witness its end"
             if log.evidence.segments
             else "no segment of its log was copied",
         )
-        for log in quorum.logs
-        if not log.evidence.single_file and log.label not in able
+        for label, log in own.items()
+        if label not in able
     ]
-    early = [
-        (log.label, "its log was copied before the files beside it; copy it again")
-        for log in quorum.logs
-        if log.label in able and _copied_first(quorum, log)
+    gaps += [
+        (label, "its log was copied before the files beside it; copy it again")
+        for label, log in able.items()
+        if _copied_first(quorum, log)
     ]
-    unread = [
-        (log.label, f"its {one.name} cannot be read ({one.problem})")
-        for log in quorum.logs
+    gaps += [
+        (label, f"its {one.name} cannot be read ({one.problem})")
+        for label, log in able.items()
         for one in log.evidence.segments
-        if log.label in able and one.problem
+        if one.problem
     ]
-    found = Coverage(tuple(able), tuple(alone), "no file lies beside the log")
-    return but_for_unread(quorum, found.but_for([*early, *unread]), *_WITNESSES)
+    found = Coverage(tuple(able), (), "no file lies beside the log").but_for(gaps)
+    return but_for_unread(quorum, found, *_WITNESSES)
 
 
 _WITNESSES = (names.EPOCH_CHECKPOINT, names.QUORUM_STATE, names.INDEX, names.TIME_INDEX)

@@ -57,7 +57,8 @@ class Images:
         """The image of a snapshot; None where its file cannot be read any more."""
         content = view.evidence.batches.ids.tobytes()
         if content not in self._known:
-            self._known[content] = self._loaded(view)
+            known = loaded(self.records, view, self.topics)
+            self._known[content] = None if known is None else SnapshotImage(known, doubt_of(view))
         self._known.move_to_end(content)
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)
@@ -70,10 +71,6 @@ class Images:
                 return
             self.of(view)
             pa.default_memory_pool().release_unused()  # tasks need it meanwhile
-
-    def _loaded(self, view: SnapshotView) -> SnapshotImage | None:
-        known = loaded(self.records, view, self.topics)
-        return None if known is None else SnapshotImage(known, doubt_of(view))
 
 
 def doubt_of(view: SnapshotView) -> str | None:

@@ -34,7 +34,6 @@ _BY_ITSELF = frozenset({"brokers", "controllers", "producer_ids"})
 """Tables that the nodes write again by themselves when they start or register; that one was
 unregistered they do not.
 """
-MOVED = "moved"
 
 
 Cut = tuple[str, int]
@@ -179,15 +178,15 @@ def _told(offset: int, before: State, after: State) -> Losses:
     changed = {one.key[0] for one in differences(before, after) if one.table == "topics"}
     named = {topics[one] for one in changed}
     for one in differences(before, after):
-        kind = _kind(one)
         if one.table == "partitions" and one.key[0] in changed:
             continue
         if one.table == "configs" and one.key[0] == TOPIC_RESOURCE and one.key[1] in named:
             continue
-        if kind == MOVED or (one.table in _BY_ITSELF and kind != "removed"):
+        is_move = one.table == "partitions" and one.field in MOVES
+        if is_move or (one.table in _BY_ITSELF and one.change != "removed"):
             again.setdefault(one.table, set()).add(one.key)
             continue
-        names.setdefault((one.table, kind), {})[_name(one, before, after, topics)] = None
+        names.setdefault((one.table, one.change), {})[_name(one, before, after, topics)] = None
     counts = tuple(
         LossCount(table, kind, len(found), tuple(list(found)[:NAMES_KEPT]))
         for (table, kind), found in names.items()
@@ -201,13 +200,6 @@ def _topic_names(before: State, after: State) -> dict[str, str]:
         for state in (before, after)
         for key, value in state.rows("topics").items()
     }
-
-
-def _kind(one: Difference) -> str:
-    """added, removed or changed by the records that are lost; `MOVED` where a partition's leader
-    moved.
-    """
-    return MOVED if one.table == "partitions" and one.field in MOVES else one.change
 
 
 def _name(one: Difference, before: State, after: State, topics: Mapping[str, str]) -> str:

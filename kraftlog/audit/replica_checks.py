@@ -516,7 +516,7 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
     for offset, holders in changes.items():
         members = holders.most_common(1)[0][0]
         source = f"the KRaftVoters record at offset {offset}"
-        label = _label_holding(quorum, offset)
+        label = next(log.label for log in quorum.peers if log.index_at(offset) >= 0)
         seen = (0, offset + 1)
         groups[offset] = [(offset, VoterSet(members, source, label, None, offset, seen))] * 2
     for one in quorum.own_snapshots:
@@ -527,10 +527,6 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
             groups[offset].append((one.end_offset, _of_snapshot(one, one.voters)))
     for group in groups.values():
         yield from _odd_ones([found for _, found in group])
-
-
-def _label_holding(quorum: Quorum, offset: int) -> str:
-    return next(log.label for log in quorum.peers if log.index_at(offset) >= 0)
 
 
 def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
