@@ -43,7 +43,7 @@ from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.ranking import restore_rows
-from kraftlog.quorum.rebuild import image_of
+from kraftlog.quorum.rebuild import image_at, offset_at_time
 from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
@@ -170,7 +170,9 @@ class Copy:
                 collect([self.replica], self.copies.limits, self.copies.redactor, None, False)
             )
         held = Held.by(view, view.by_label[self.label])
-        return image_of(held, at, at_ms, self.copies.redactor, known)
+        if at_ms is not None:
+            at = offset_at_time(held, at_ms)
+        return image_at(held, at, self.copies.redactor, known)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.rebuild import image_of
+from kraftlog.quorum.rebuild import image_at, offset_at_time
 from kraftlog.state.image import Image
 
 CLEAR = Redactor(None)
@@ -21,4 +21,4 @@ def held_by(replica: Replica, limits: Limits | None = None) -> Held:
 def built(of: Replica | Held, offset: int | None = None, time_ms: int | None = None) -> Image:
     """The image at an offset, at a time, or at the log's end."""
     held = of if isinstance(of, Held) else held_by(of)
-    return image_of(held, offset, time_ms, CLEAR)
+    return image_at(held, offset if time_ms is None else offset_at_time(held, time_ms), CLEAR)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from kraftlog.log.directory import Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.segment import Limits
-from kraftlog.quorum.ranges import rebuildable
+from kraftlog.quorum.holdings import rebuildable
 from tests.reading import (
     DEFAULT_LIMITS,
     LogBatch,

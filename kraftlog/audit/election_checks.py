@@ -19,12 +19,17 @@ from kraftlog.log.batch import CONTROL
 from kraftlog.plain import counted, sentence, some
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.ends import is_closed_at_end
-from kraftlog.quorum.evidence import Longs
-from kraftlog.quorum.joining import FORMER_FETCH_BYTES, Joining, is_controller, stuck
-from kraftlog.quorum.logview import EpochStart, LogView
+from kraftlog.quorum.joining import (
+    FORMER_FETCH_BYTES,
+    Joining,
+    busiest_hour,
+    elections_in,
+    is_controller,
+    stuck,
+)
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES, ROLES, number_of
-from kraftlog.quorum.storms import busiest_hour
 
 
 def _over_elections(quorum: Quorum) -> Coverage:
@@ -53,7 +58,7 @@ def tenures(quorum: Quorum) -> Iterator[BadRow]:
     log, limits = quorum.newest_log, quorum.thresholds
     if log is None or busiest_hour(log)[0] > limits.elections_per_hour:
         return
-    starts, times = _elections(log)
+    starts, times = elections_in(log)
     lasted = np.diff(times)
     first, count = _longest_run(lasted < limits.tenure_ms)
     if count < limits.short_tenures:
@@ -77,14 +82,6 @@ def tenures(quorum: Quorum) -> Iterator[BadRow]:
             "led": {str(node): times for node, times in led.items()},
         },
     )
-
-
-def _elections(log: LogView) -> tuple[list[EpochStart], Longs]:
-    """The epochs that begin inside a log, and when."""
-    starts = [one for one in log.epoch_starts if one.certain][1:]
-    rows = np.array([one.row for one in starts], np.int64)
-    # As floats: a wild time does not wrap around.
-    return starts, log.evidence.log.base_timestamps[rows].astype(np.float64)
 
 
 def _longest_run(flags: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[int, int]:

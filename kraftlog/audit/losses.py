@@ -12,8 +12,8 @@ from typing import Any
 from kraftlog.audit.difference_checks import Side, committed_sides
 from kraftlog.audit.images import Images, apart
 from kraftlog.explain.words import MOVES, plain_name
-from kraftlog.quorum.candidates import candidates, committed_holder
 from kraftlog.quorum.chain import whole
+from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.evidence import LossCount, Losses
 from kraftlog.quorum.history import Records, go_on
 from kraftlog.quorum.holdings import Held

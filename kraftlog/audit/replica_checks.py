@@ -22,10 +22,11 @@ from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
-from kraftlog.quorum.candidates import candidates, committed_holder
+from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.copies import copied_before, untimed_from
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.model import Quorum, cluster_names
 from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET, VOTERS
 from kraftlog.quorum.shortfalls import (
@@ -36,7 +37,6 @@ from kraftlog.quorum.shortfalls import (
     written_alone,
 )
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.storms import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
 
 

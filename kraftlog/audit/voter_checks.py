@@ -21,21 +21,18 @@ from kraftlog.audit.health_checks import (
 from kraftlog.audit.triage import replicas_text
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import counted, some
-from kraftlog.quorum.addresses import (
-    configured_places,
-    contradictions,
-    places_of,
-    static_places,
-)
-from kraftlog.quorum.evidence import ReplicaEvidence
-from kraftlog.quorum.folders import PartitionFolder
+from kraftlog.quorum.evidence import PartitionFolder, ReplicaEvidence
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import AUTO_JOIN, CONTROLLERS, LISTENERS, VOTERS
 from kraftlog.quorum.voters import (
     Members,
+    configured_places,
+    contradictions,
     disjoint_majorities,
     log_voter_changes,
+    places_of,
+    static_places,
     voters_text,
 )
 

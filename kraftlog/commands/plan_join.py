@@ -17,7 +17,7 @@ from kraftlog.commands.plan_input import add_dialect, add_link, fault_rows, link
 from kraftlog.commands.values import at_least
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, numbers, offsets_are, sentence, tell
-from kraftlog.quorum.candidates import committed_holder
+from kraftlog.quorum.committed import committed_holder
 from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.joining import FetchSettings, fetch_settings

@@ -25,7 +25,7 @@ from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.rebuild import image_of
+from kraftlog.quorum.rebuild import image_at, offset_at_time
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
@@ -294,7 +294,7 @@ class ImageBuilder:
             held = Held.by(quorum, quorum.by_label[label])
             offset = _offset_of(held, place, committed)
             bound = None if committed is None else committed.offset
-            return image_of(held, offset, place.at_ms, self.redactor, bound), committed
+            return image_at(held, offset, self.redactor, bound), committed
 
 
 def images_of(chosen: argparse.Namespace, redactor: Redactor) -> ImageBuilder:
@@ -306,7 +306,9 @@ def images_of(chosen: argparse.Namespace, redactor: Redactor) -> ImageBuilder:
 
 
 def _offset_of(held: Held, place: Place, committed: Committed | None) -> int | None:
-    """The offset that is meant; None: the log's end, or a time."""
+    """The offset that is meant; None: the log's end."""
+    if place.at_ms is not None:
+        return offset_at_time(held, place.at_ms)
     if isinstance(place.at, int) or place.at is None:
         return place.at
     if committed is None:

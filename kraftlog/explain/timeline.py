@@ -15,9 +15,9 @@ from kraftlog.explain.authorizer import Access, who_wrote
 from kraftlog.explain.moments import SNAPSHOT, Moment
 from kraftlog.explain.subject import Subject
 from kraftlog.explain.words import TopicNames, object_name, sentences
+from kraftlog.quorum.holdings import Range
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.ranges import Range
 from kraftlog.quorum.restorable import lost_everywhere
 from kraftlog.relations import moment as time_of
 from kraftlog.state.declare import Key

@@ -19,8 +19,8 @@ from kraftlog.explain.moments import SNAPSHOT, Moment
 from kraftlog.explain.subject import BROKER, TOPIC, Subject
 from kraftlog.explain.timeline import KnownHistory
 from kraftlog.pipeline.run import newest_run
+from kraftlog.quorum.holdings import Range, gaps
 from kraftlog.quorum.lineages import MAIN
-from kraftlog.quorum.ranges import Range, gaps
 from kraftlog.relations import Row
 from kraftlog.state.declare import Data, Delete, Put, Replace, StateTable
 from kraftlog.state.history import SHOWN, VALIDITY

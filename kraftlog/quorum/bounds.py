@@ -1,18 +1,23 @@
 """What is committed: an interval that always holds the high watermark, as far as Raft allows and no
-further.
+further; and whether any of a tail that a newer epoch contradicts can have been.
 
 In: for each voter at hand its `CopyStanding` (how far its copy reaches, what it knows of epochs,
-whether its end is proven), and how far each pair of logs agrees. Out: `Bounds`. Pure, a few values
-per voter. The high watermark itself is not on disk. Source: KIP-630 "Design", KAFKA-1211,
-KAFKA-14825, KIP-595; Raft's commit rule (a record of an older epoch counts only where no unseen
-leader can have replaced it). A clean stop proves an end for the moment of the copy: where another
-copy goes on, nothing tells how far the node has gone since.
+whether its end is proven), and how far each pair of logs agrees; of a tail who elected the leaders
+on both sides, and who holds it. Out: `Bounds`, a `Fate`. Pure, a few values per voter. The high
+watermark itself is not on disk. Source: KIP-630 "Design", KAFKA-1211, KAFKA-14825; Raft's commit
+rule (a record of an older epoch counts only where no unseen leader can have replaced it) and leader
+completeness; KIP-595 (a voter that has granted a newer epoch accepts nothing of an older one),
+KIP-853 (LeaderChange names the voters and who granted). A clean stop proves an end for the moment
+of the copy: where another copy goes on, nothing tells how far the node has gone since.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
+from kraftlog.plain import listed
 from kraftlog.quorum.epochs import EpochVector, common_end
 
 Agreement = Callable[[str, str], int]
@@ -143,7 +148,7 @@ class Voting:
                 ends = sorted(self._ends(one).values(), reverse=True)
                 end = ends[self.majority - 1] if len(ends) >= self.majority else 0
                 if end > (best.end if best else 0):
-                    best = HeldAlike(end, one.label, tuple(self._holders(one.label, end)))
+                    best = self._held(one.label, end)
         return best
 
     def _ends(self, one: CopyStanding) -> dict[int, int]:
@@ -155,11 +160,9 @@ class Voting:
             for voter, copies in self.at_hand.items()
         }
 
-    def _holders(self, label: str, end: int) -> Iterator[str]:
-        for copies in self.at_hand.values():
-            for one in copies:
-                if self.agree(label, one.label) >= end:
-                    yield one.label
+    def _held(self, label: str, end: int) -> HeldAlike:
+        every = (one.label for copies in self.at_hand.values() for one in copies)
+        return HeldAlike(end, label, tuple(one for one in every if self.agree(label, one) >= end))
 
     def committed_held(self) -> HeldAlike | None:
         """The largest prefix on a majority that no leader, seen or unseen, can have replaced."""
@@ -168,32 +171,27 @@ class Voting:
             against = self._contradicted_at(held)
             if against is None:
                 break
-            held = HeldAlike(against, held.label, tuple(self._holders(held.label, against)))
-        if held is None or held.end <= 0 or self._could_be_replaced(held):
+            held = self._held(held.label, against)
+        if held is None or held.end <= 0:
             return None
-        return held
+        is_replaceable = self.unseen_leader(self._last_epoch(held), held.label, held.end)
+        return None if is_replaceable else held
 
-    def _vector(self, label: str) -> EpochVector:
-        return next(one.vector for one in self.standings if one.label == label)
+    def _last_epoch(self, held: HeldAlike) -> int:
+        vector = next(one.vector for one in self.standings if one.label == held.label)
+        return vector.epoch_at(held.end - 1)
 
     def _contradicted_at(self, held: HeldAlike) -> int | None:
         """The end of what a prefix shares with a copy that holds a newer epoch than its last batch,
         at or below that batch; the lowest such offset, None where nobody does.
         """
-        epoch = self._vector(held.label).epoch_at(held.end - 1)
+        epoch = self._last_epoch(held)
         shared = [
             self.agree(held.label, one.label)
             for one in self.standings
             if any(newer > epoch and start < held.end for newer, start in one.vector.entries)
         ]
         return min((end for end in shared if end < held.end), default=None)
-
-    def _could_be_replaced(self, held: HeldAlike) -> bool:
-        """Whether a leader of a newer epoch, of which no log at hand tells, may have replaced the
-        end of a prefix.
-        """
-        epoch = self._vector(held.label).epoch_at(held.end - 1)
-        return self.unseen_leader(epoch, held.label, held.end)
 
     def unseen_leader(self, epoch: int, label: str, end: int) -> bool:
         """Whether voters may have elected a leader of an epoch above `epoch` whose log does not
@@ -304,6 +302,47 @@ def _why_unknown(voting: Voting) -> str:
 
 
 def _voters(ids: Sequence[int]) -> str:
-    text = ", ".join(map(str, ids[:-1]))
-    names = f"{text} and {ids[-1]}" if text else str(ids[-1])
-    return f"voter {names}" if len(ids) == 1 else f"voters {names}"
+    return f"{'voter' if len(ids) == 1 else 'voters'} {listed([str(one) for one in ids])}"
+
+
+# --- what became of a tail -----------------------------------------------------------------------
+
+
+class Fate(StrEnum):
+    """What is proven of a tail.
+
+    UNCOMMITTED: the leader that contradicts it was elected by voters without whom no majority can
+    have held it. COMMITTED: a majority of the voters of its own epoch holds it, and has it from no
+    later leader, so that both sides count as committed: two histories. UNKNOWN: nothing at hand
+    decides.
+    """
+
+    UNCOMMITTED = "uncommitted"
+    COMMITTED = "committed"
+    UNKNOWN = "unknown"
+
+
+def fate(
+    voters: AbstractSet[int] | None,
+    holders: AbstractSet[int],
+    granted: AbstractSet[int] | None,
+    later_leader: bool,
+) -> Fate:
+    """The fate of a tail.
+
+    `voters` is the voter set of the tail's own epoch, `holders` are the voters at hand that hold
+    the tail's first batch, `granted` are those that elected the leader whose log contradicts it;
+    None where no LeaderChange record at hand says so. A voter in both had granted the newer
+    epoch while its own log was no further than one without the tail, and took none of it from its
+    old leader afterwards. `later_leader`: a leader of a still newer epoch had the tail, or may have
+    had it out of sight: who holds it now may have it from that one, committed or not.
+    """
+    if voters is None or granted is None:
+        return Fate.UNKNOWN
+    majority = len(voters) // 2 + 1
+    outvoted = len(voters - granted) < majority
+    if outvoted and later_leader:
+        return Fate.UNKNOWN
+    if len(voters & holders) >= majority:
+        return Fate.COMMITTED
+    return Fate.UNCOMMITTED if outvoted else Fate.UNKNOWN

@@ -6,7 +6,7 @@ record. Memory is bounded by the columns of the batches and one window of one fi
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,20 +37,28 @@ from kraftlog.quorum.evidence import (
     ReplicaEvidence,
     SegmentEvidence,
     SnapshotEvidence,
-    no_batches,
 )
-from kraftlog.quorum.folders import partition_folders
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.repair import explain
-from kraftlog.quorum.side_evidence import NODE_FILES, read_index_file, read_side_file
+from kraftlog.quorum.side_evidence import (
+    NODE_FILES,
+    partition_folders,
+    read_index_file,
+    read_side_file,
+)
 from kraftlog.quorum.snapshots import HEADER
 from kraftlog.quorum.thresholds import Thresholds
 
-SNAPSHOT_KINDS = (names.CHECKPOINT, names.BOOTSTRAP)
+SNAPSHOT_KINDS = (
+    names.CHECKPOINT,
+    names.BOOTSTRAP,
+    names.CHECKPOINT_PART,
+    names.CHECKPOINT_DELETED,
+)
 LAST_EPOCH = (1 << 31) - 1
 TypeCount = dict[str, Any]
 """One element of `detect.TYPE_COUNTS`."""
-LEFTOVER_KINDS = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED)
+PlacedTypes = tuple[int, list[TypeCount] | None]
+"""The position of a batch, and what types of records it holds."""
 
 
 @dataclass
@@ -78,11 +86,10 @@ class Collector:
         logs = [one for one in files if one.kind == names.LOG and _is_log(one, problems)]
         logs.sort(key=lambda one: one.parsed.base_offset or 0)
         segments = tuple(self._segment(one, builder, index) for index, one in enumerate(logs))
-        kinds = SNAPSHOT_KINDS + LEFTOVER_KINDS
         snapshots = [
             self.snapshot(one)
             for one in files
-            if one.kind in kinds and not _is_folder(one, problems)
+            if one.kind in SNAPSHOT_KINDS and not _is_folder(one, problems)
         ]
         side = {
             NODE_FILES[one.kind][0]: read_side_file(one) for one in files if one.kind in NODE_FILES
@@ -146,27 +153,21 @@ class Collector:
         faults: list[Fault] = []
         for found in walk_file(file, self.limits):
             if isinstance(found, Fault):
-                faults.append(explained(file, index, builder, found))
+                faults.append(builder.explained(file.path, index, found))
             else:
                 builder.add(index, found.batches, self._content_of(found))
         return segment_of(file, first, len(builder), faults)
 
     def snapshot(self, file: LogFile) -> SnapshotEvidence:
         """The evidence of one checkpoint file."""
-        builder, faults = ColumnBuilder(), list[Fault]()
-        counts: Counter[str] = Counter()
-        first_of_type: dict[str, tuple[int, int]] = {}
+        builder, faults, types = ColumnBuilder(), list[Fault](), list[PlacedTypes]()
         for found in walk_file(file, self.limits):
             if isinstance(found, Fault):
-                faults.append(explained(file, 0, builder, found))
-                continue
-            for position, held in self._types_of(found):
-                for one in held:
-                    counts[one["type"]] += one["record_count"]
-                    place = position, one["first_record_index"]
-                    first_of_type.setdefault(one["type"], place)
-            builder.add(0, found.batches, self._indexes(found))
-        return snapshot_of(file, builder, faults, counts, first_of_type)
+                faults.append(builder.explained(file.path, 0, found))
+            else:
+                types += self._types_of(found)
+                builder.add(0, found.batches, self._indexes(found))
+        return snapshot_of(file, builder, faults, types)
 
     def _content_of(self, window: Window) -> list[int]:
         """The index of each batch's content."""
@@ -176,8 +177,8 @@ class Collector:
             pass
         return self._indexes(window)
 
-    def _types_of(self, window: Window) -> Iterator[tuple[int, list[TypeCount]]]:
-        """The position of each batch that is looked at, and what types of records it holds."""
+    def _types_of(self, window: Window) -> Iterator[PlacedTypes]:
+        """The types of records of each batch that is looked at."""
         ids, rows = window.batches.batch_ids, self._chosen(window)
         fresh = [row for row in rows if ids[row] not in self._types]
         for decoded in self._looked_at(window, fresh):
@@ -220,12 +221,7 @@ class Collector:
                 self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
             yield decoded
 
-    def records_of(self, batch_id: str, place: Place) -> Sequence[Record]:
-        """The decoded records of a batch; none where the file no longer holds it."""
-        decoded = self._read_batch(batch_id, place)
-        return () if decoded is None else decoded.records
-
-    def _read_batch(self, batch_id: str, place: Place) -> BatchRecords | None:
+    def read_batch(self, batch_id: str, place: Place) -> BatchRecords | None:
         """Decode one batch where it lies, unless the file has changed there."""
         path, position, size = place
         try:
@@ -266,11 +262,15 @@ def snapshot_of(
     file: LogFile,
     builder: ColumnBuilder,
     faults: Iterable[Fault],
-    counts: Mapping[str, int],
-    first_of_type: Mapping[str, tuple[int, int]],
+    types: Iterable[PlacedTypes],
 ) -> SnapshotEvidence:
-    """A checkpoint file with the batches that a builder holds."""
-    found = tuple(faults)
+    """A checkpoint file with the batches that a builder holds, and the types of their records."""
+    found, counts = tuple(faults), Counter[str]()
+    first_of_type: dict[str, tuple[int, int]] = {}
+    for position, held in types:
+        for one in held or ():
+            counts[one["type"]] += one["record_count"]
+            first_of_type.setdefault(one["type"], (position, one["first_record_index"]))
     return SnapshotEvidence(
         file.path,
         file.name,
@@ -280,23 +280,12 @@ def snapshot_of(
         file.parsed.form,
         file.size_bytes,
         file.modified_ns // 1_000_000,
-        builder.columns() if len(builder) else no_batches(),
+        builder.columns(),
         found,
         counts,
         first_of_type,
         _problem(found),
     )
-
-
-def explained(file: LogFile, index: int, builder: ColumnBuilder, fault: Fault) -> Fault:
-    """The fault, told more exactly; a batch that is a part of it is taken back."""
-    before = builder.tail()
-    if before is not None and before.file[-1] != index:
-        before = None
-    told, take_back = explain(file.path, before, fault)
-    if take_back:
-        builder.drop_last()
-    return told
 
 
 def _problem(faults: Iterable[Fault]) -> str | None:
@@ -376,9 +365,8 @@ def evidence_by(
         thresholds=thresholds or Thresholds(),
         limits=collector.limits,
     )
-    differing = batches_to_describe(Quorum(evidence).differing)
-    words = {
-        batch_id: tuple(map(describe, collector.records_of(batch_id, place)))
-        for batch_id, place in differing.items()
-    }
+    words: dict[str, tuple[str, ...]] = {}
+    for batch_id, place in batches_to_describe(Quorum(evidence).differing).items():
+        decoded = collector.read_batch(batch_id, place)
+        words[batch_id] = () if decoded is None else tuple(map(describe, decoded.records))
     return replace(evidence, words=words)

@@ -1,12 +1,20 @@
 """Windows of batch headers → `BatchColumns`, without an object per batch.
 
-In: `log.batch.Batches` in file order. Out: the columns of a log or a checkpoint.
+In: `log.batch.Batches` in file order, and the faults between them. Out: the columns of a log or a
+checkpoint; faults told more exactly: which damaged ranges are whole batches behind a damaged length
+or magic, as the CRC proves, which covers neither. Source: KIP-630 "Snapshot Format".
 """
 
 import numpy as np
 
-from kraftlog.log.batch import PREFIX_SIZE, Batches
+from kraftlog.log.batch import HEADER_SIZE, PREFIX_SIZE, Batches
+from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
+from kraftlog.log.resync import streamed_crc_is_valid
+from kraftlog.log.storage import open_file
 from kraftlog.quorum.evidence import BatchColumns, no_batches
+
+_REPAIRED = RANGE_KINDS - {FaultKind.BATCH_CRC}
+_LIMIT = 64 << 20
 
 
 class ColumnBuilder:
@@ -32,19 +40,49 @@ class ColumnBuilder:
 
     def columns(self) -> BatchColumns:
         """All batches that were added."""
-        return _joined(self._parts) if self._parts else no_batches()
+        if not self._parts:
+            return no_batches()
+        names = BatchColumns.__slots__
+        joined = {
+            name: np.concatenate([getattr(one, name) for one in self._parts]) for name in names
+        }
+        return BatchColumns(**joined)
 
-    def drop_last(self) -> None:
-        """Take the last batch back: it was found to be no batch by its own length."""
-        last = self._parts.pop()
+    def explained(self, path: str, file: int, fault: Fault) -> Fault:
+        """A fault of a file behind the batches that were added, as it is best told.
+
+        Where the length of the batch right before it was made too small, the rest of that one looks
+        like a fault of its own; together they have the right CRC, and the batch is taken back.
+        """
+        if fault.kind not in _REPAIRED or fault.size_bytes > _LIMIT:
+            return fault
+        whole = _whole(path, fault, fault.position, fault.size_bytes)
+        before = self._parts[-1] if self._parts else None
+        if whole is not None or before is None or before.file[-1] != file or before.crc_valid[-1]:
+            return whole or fault
+        start, size = int(before.positions[-1]), int(before.sizes[-1])
+        if start + size != fault.position:
+            return fault
+        whole = _whole(path, fault, start, size + fault.size_bytes)
+        if whole is None:
+            return fault
+        self._parts[-1:] = [before.between(0, len(before) - 1)] if len(before) > 1 else []
         self._count -= 1
-        if len(last) > 1:
-            kept = {name: getattr(last, name)[:-1] for name in BatchColumns.__slots__}
-            self._parts.append(BatchColumns(**kept))
+        return whole
 
-    def tail(self) -> BatchColumns | None:
-        """The part that was added last."""
-        return self._parts[-1] if self._parts else None
+
+def _whole(path: str, fault: Fault, position: int, size: int) -> Fault | None:
+    if size < HEADER_SIZE:
+        return None
+    try:
+        with open_file(path) as file:
+            if not streamed_crc_is_valid(file, position, size):
+                return None
+            base = int.from_bytes(file.read(position, 8), "big", signed=True)
+    except OSError:
+        return None
+    detail = f"a batch of {size:,} bytes has a damaged length or magic in its header (its CRC proves the records whole)"
+    return fault._replace(position=position, size_bytes=size, detail=detail, offset=base)
 
 
 def _columns(file: int, batches: Batches, content: list[int]) -> BatchColumns:
@@ -65,11 +103,4 @@ def _columns(file: int, batches: Batches, content: list[int]) -> BatchColumns:
         batches.crc_valid.astype(np.bool_),
         ids.astype(np.uint64),
         np.array(content, np.int32),
-    )
-
-
-def _joined(parts: list[BatchColumns]) -> BatchColumns:
-    names = BatchColumns.__slots__
-    return BatchColumns(
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     )

@@ -1,13 +1,16 @@
-"""Up to which offset one replica's log is known to be committed, by the whole quorum.
+"""What single copies hold of what is committed: up to which offset, who holds it furthest, and what
+the voters' copies lack of it as they stand in an election.
 
-In: a `Quorum` and a replica's label. Out: an offset and the reason. The quorum's lower bound says
-what is committed; a copy that contradicts the others below it holds other records there. Source:
-KIP-630 "Design", KAFKA-1211, KIP-595.
+In: a `Quorum`. Out: an offset and the reason; logs; `Candidate`s. The quorum's lower bound says what
+is committed; a copy that contradicts the others below it holds other records there. A voter grants
+its vote to whoever is not behind it, by epoch and then by offset; who stands counts the votes of
+those that its own log names. Source: KIP-630 "Design", KAFKA-1211, KIP-595, Vote, KIP-853.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from kraftlog.quorum.divergence import DifferingRun
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
 
@@ -31,18 +34,64 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
         for comparison in quorum.differing
         if comparison.one.label == label
         for run in comparison.runs
-        if _is_odd(quorum, label, run)
+        # Most of the copies hold something else there.
+        if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)
     ]
-    own_tail = quorum.tail_starts.get(label)
-    if own_tail is not None:
-        departs.append(own_tail)
-    at = min(departs, default=bounds.lower)
+    at = min([*departs, quorum.tail_starts.get(label, bounds.lower)])
     if at < bounds.lower:
         return Committed(at, f"the other copies hold other records from offset {at} on")
     return Committed(bounds.lower, bounds.lower_reason)
 
 
-def _is_odd(quorum: Quorum, label: str, run: DifferingRun) -> bool:
-    """Whether most of the copies hold something else where a difference begins."""
-    usual = quorum.majority_at(run.start)
-    return usual is not None and all(one.label != label for one in usual)
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One voter's copy: its log, or its further snapshot. `lacks_from` is where what is committed
+    goes on without it, None where it holds all of it; `granting` are the voters at hand that would
+    vote for it, itself among them.
+    """
+
+    voter: int
+    log: LogView
+    lacks_from: int | None
+    granting: frozenset[int]
+    wins: bool
+
+
+def candidates(quorum: Quorum) -> list[Candidate]:
+    """Every voter's copy that can be read, and who would be elected as the voter that it was."""
+    lower, standing = quorum.bounds.lower, []
+    for log in quorum.electors:
+        if any(one.problem for one in log.evidence.segments):
+            continue  # nothing is known of what it holds: `file_readable` tells
+        own = [one for one in quorum.credible_snapshots if one.replica == log.label]
+        ids = [one.id for one in own if one.end_offset]
+        end = log.newness if not log.is_empty else (0, 0)
+        standing.append((log.evidence.node_id or 0, log, max([end, *ids])))
+    found = []
+    for voter, log, key in standing:
+        named = quorum.electorates[log.label]
+        votes = {
+            other
+            for other, copy, theirs in standing
+            if theirs <= key and quorum.is_among(named, copy.evidence)
+        }
+        granting = frozenset({voter, *votes})
+        stands = quorum.is_among(named, log.evidence)
+        wins = stands and len(votes) >= len({node for node, _ in named}) // 2 + 1
+        reached = quorum.leaves(log.label, key[1])
+        if wins or voter in quorum.holders:
+            lacks = reached if reached < lower else None
+            found.append(Candidate(voter, log, lacks, granting, wins))
+    return found
+
+
+def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
+    """The log that holds what is committed from an offset on, and goes on furthest."""
+    logs = [
+        log
+        for log in quorum.peers
+        if log.label not in quorum.tail_starts
+        and log.label not in quorum.fork_starts
+        and log.covers(offset, quorum.bounds.lower)
+    ]
+    return max(logs, key=lambda log: log.newness, default=None)

@@ -16,7 +16,7 @@ import numpy as np
 
 from kraftlog.log.batch import MIN_RECORD_SIZE
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.quorum.evidence import IndexEvidence, SegmentEvidence
+from kraftlog.quorum.evidence import IndexEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
 
@@ -116,15 +116,13 @@ def _unfinished(log: LogView) -> Fault | None:
     Kafka writes one, all up to its offset stood there whole.
     """
     last = log.evidence.segments[-1]
-    tail = last.faults[-1:]
-    return next((one for one in tail if one.kind in _UNFINISHED and _reaches(one, last)), None)
+    for one in last.faults[-1:]:
+        if one.kind in _UNFINISHED and one.position + one.size_bytes >= last.size_bytes:
+            return one
+    return None
 
 
 _UNFINISHED = (FaultKind.TORN_BATCH, FaultKind.ZEROS, FaultKind.GARBAGE)
-
-
-def _reaches(fault: Fault, segment: SegmentEvidence) -> bool:
-    return fault.position + fault.size_bytes >= segment.size_bytes
 
 
 def _records_of_an_append(log: LogView, unfinished: Fault) -> int:

@@ -22,7 +22,6 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import QuorumState
 from kraftlog.native.kernel import hex_letters
-from kraftlog.quorum.folders import PartitionFolder
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.thresholds import Thresholds
 
@@ -60,6 +59,10 @@ class BatchColumns:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def between(self, first: int, end: int) -> "BatchColumns":
+        """The batches of rows [first, end)."""
+        return BatchColumns(**{name: getattr(self, name)[first:end] for name in self.__slots__})
 
     def id_text(self, row: int) -> str:
         """A batch's id as `batch_id` of the relations writes it."""
@@ -214,6 +217,20 @@ class IndexEvidence:
     surplus_bytes: int
     unread: FileProblem | None = None
     padding_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFolder:
+    """A topic partition's folder on a broker. `fate` is delete, future or stray where its name
+    says so; `topic_id` is None where its partition.metadata is missing or unreadable.
+    """
+
+    path: str
+    name: str
+    topic: str
+    number: int
+    fate: str | None
+    topic_id: str | None
 
 
 PULLED_ID = "-1"

@@ -256,9 +256,9 @@ def health_of(
     names: dict[str, str] = {key[0]: value["name"] for key, value in state.rows("topics").items()}
     racks = {broker: value["rack"] for broker, value in brokers.items()}
     is_spread = len({one for one in racks.values() if one}) > 1
-    rows, minimum = _Columns(partitions), _MinIsr(state)
+    rows, minimum = _Columns(partitions), _min_isr(state)
     topics = [names.get(one) or one for one in rows.topic_ids]
-    least = np.array([min(minimum.of(one), _MANY) for one in topics], np.int64)
+    least = np.array([min(minimum(one), _MANY) for one in topics], np.int64)
     is_led = rows.leader >= 0
     kinds = {
         "leaderless": ~is_led,
@@ -268,7 +268,7 @@ def health_of(
     }
     told = np.logical_or.reduce(list(kinds.values()))
     built = [
-        _partition(names.get(key[0]) or key[0], key, value, minimum, past)
+        _partition(topic := names.get(key[0]) or key[0], key, value, minimum(topic), past)
         for key, value in by_key(rows.versions(told), ASKED_FIELDS).items()
     ]
     at = np.cumsum(told) - 1
@@ -372,7 +372,7 @@ def _sorted(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     return tuple(sorted(partitions, key=lambda one: (one.topic, one.number, one.topic_id)))
 
 
-def _partition(topic: str, key: Key, value: Data, minimum: "_MinIsr", past: Past) -> Partition:
+def _partition(topic: str, key: Key, value: Data, min_isr: int, past: Past) -> Partition:
     return Partition(
         topic,
         key[0],
@@ -383,28 +383,21 @@ def _partition(topic: str, key: Key, value: Data, minimum: "_MinIsr", past: Past
         tuple(one for one in value["eligibleLeaderReplicas"] or () if one in value["replicas"]),
         tuple(value["lastKnownElr"] or ()),
         value["leaderRecoveryState"] == RECOVERING,
-        minimum.of(topic),
+        min_isr,
         past.leaderless.get(key),
         past.led_by.get(key) if key in past.leaderless else None,
         past.unclean.get(key),
     )
 
 
-class _MinIsr:
+def _min_isr(state: State) -> Callable[[str], int]:
     """min.insync.replicas by topic: its own config, else that of all brokers, else Kafka's. What a
     broker's server.properties says is in no record.
     """
-
-    def __init__(self, state: State) -> None:
-        self._own = {
-            key[:2]: int(config["value"])
-            for key, config in state.rows("configs").items()
-            if key[2] == MIN_ISR
-            and isinstance(config["value"], str)
-            and config["value"].isdecimal()
-        }
-        self._of_all = self._own.get((BROKER_RESOURCE, "")) or KAFKAS_MIN_ISR
-
-    def of(self, topic: str) -> int:
-        """How many replicas must be in sync for a topic."""
-        return self._own.get((TOPIC_RESOURCE, topic), self._of_all)
+    own = {
+        key[:2]: int(config["value"])
+        for key, config in state.rows("configs").items()
+        if key[2] == MIN_ISR and isinstance(config["value"], str) and config["value"].isdecimal()
+    }
+    of_all = own.get((BROKER_RESOURCE, "")) or KAFKAS_MIN_ISR
+    return lambda topic: own.get((TOPIC_RESOURCE, topic), of_all)

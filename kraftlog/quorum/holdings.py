@@ -1,11 +1,12 @@
 """What one replica's files hold that a state can be rebuilt from, and how far two replicas tell one
-history.
+history. The one home of the rule at which offsets a state can be rebuilt.
 
 In: a `Quorum`. Out: runs, snapshots and ranges of a replica; the kinship of two. Work on columns
-only. Source: KIP-630 "Motivation", "Consistent Log and Snapshots", KIP-595.
+only. Source: KIP-630 "Motivation", "Consistent Log and Snapshots", KAFKA-14205, KIP-595.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,8 +15,41 @@ import numpy as np
 from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.ranges import Range, rebuildable
 from kraftlog.quorum.snapshots import SnapshotView
+
+Range = tuple[int, int]
+"""Offsets with both ends included."""
+
+
+def rebuildable(bases: Iterable[int], runs: Sequence[tuple[int, int]]) -> list[Range]:
+    """The offsets at which a state can be rebuilt: sorted ranges with both ends included.
+
+    `bases` are the ends of snapshots, and 0 for a log that begins there; `runs` are the offsets
+    [start, end) that the log holds without a gap, sorted. From a base on, the state is known as far
+    as the log goes on from it.
+    """
+    starts = [start for start, _ in runs]
+    ranges: list[Range] = []
+    for base in sorted(bases):
+        index = bisect_right(starts, base) - 1
+        end = max(base, runs[index][1]) if index >= 0 else base
+        if ranges and base <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(ranges[-1][1], end))
+        else:
+            ranges.append((base, end))
+    return ranges
+
+
+def gaps(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
+    """What of [start, end] the ranges leave out."""
+    for low, high in sorted(ranges):
+        if low > start:
+            yield start, min(low - 1, end)
+        start = max(start, high + 1)
+        if start > end:
+            return
+    if start <= end:
+        yield start, end
 
 
 @dataclass(frozen=True)
@@ -101,6 +135,15 @@ class Held:
         ((_, reached),) = rebuildable([base], self.runs)
         return reached
 
+    def epoch_before(self, offset: int) -> int:
+        """The epoch of the last batch, or of the snapshot, that ends at or before an offset; −1 where
+        nothing tells.
+        """
+        index = self.log.index_at(offset - 1)
+        if index >= 0:
+            return int(self.log.epochs[index])
+        return max((one.epoch for one in self.snapshots if one.end_offset == offset), default=-1)
+
     def segments(self, start: int, end: int) -> Iterator[str]:
         """The files that hold offsets [start, end) of one run."""
         if start >= end:
@@ -150,17 +193,9 @@ def _common_ends(one: Held, other: Held) -> Iterator[int]:
     offset and epoch.
     """
     ids = {snapshot.id for snapshot in other.snapshots}
-    log = other.log
     for snapshot in one.snapshots:
-        end = snapshot.end_offset
-        index = log.index_at(end - 1)
-        in_log = (
-            index >= 0
-            and int(log.last[index]) == end - 1
-            and int(log.epochs[index]) == snapshot.epoch
-        )
-        if in_log or snapshot.id in ids:
-            yield end
+        if snapshot.id in ids or other.log.ends_with(*snapshot.id):
+            yield snapshot.end_offset
 
 
 def _committed_until(one: Held) -> int:

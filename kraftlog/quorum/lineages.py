@@ -8,13 +8,14 @@ of another cluster has its own from its beginning on.
 Source: KIP-630 "Overview", KAFKA-1211.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.evidence import id_texts
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 
@@ -51,7 +52,6 @@ class Stretch:
     base: SnapshotView | None
     start_offset: int
     end_offset: int
-    end_timestamp: int | None
     is_last: bool
     links: pa.Table
 
@@ -66,7 +66,7 @@ def lineages(quorum: Quorum) -> list[Lineage]:
     for log in quorum.logs:
         own = whole(log)
         if log.label in quorum.foreign:
-            found.append(Lineage(log.label, 0, _links(own), tuple(quorum.bases_of(log.label))))
+            found.append(Lineage(log.label, 0, _links(own), Held.by(quorum, log).snapshots))
             continue
         departs = _departs(own, quorum.chain)
         if departs < len(own):
@@ -128,18 +128,8 @@ def stretches(lineage: Lineage) -> list[Stretch]:
     newest = max(lineage.snapshots, key=lambda one: one.end_offset, default=None)
     if newest is not None and newest.end_offset > (int(end[-1]) if len(end) else 0):
         at = newest.end_offset
-        found.append(Stretch(newest, at, at, None, True, lineage.links.slice(0, 0)))
-    return [
-        Stretch(
-            one.base,
-            one.start_offset,
-            one.end_offset,
-            one.end_timestamp,
-            index == len(found) - 1,
-            one.links,
-        )
-        for index, one in enumerate(found)
-    ]
+        found.append(Stretch(newest, at, at, False, lineage.links.slice(0, 0)))
+    return [*found[:-1], *(replace(one, is_last=True) for one in found[-1:])]
 
 
 def _stretch(lineage: Lineage, first: int, after: int) -> Stretch | None:
@@ -147,9 +137,9 @@ def _stretch(lineage: Lineage, first: int, after: int) -> Stretch | None:
     begin = links.column("base_offset")[0].as_py()
     end = links.column("end_offset")[-1].as_py()
     if begin == 0:
-        return Stretch(None, 0, end, None, False, links)
+        return Stretch(None, 0, end, False, links)
     bases = [one for one in lineage.snapshots if begin <= one.end_offset <= end]
     base = min(bases, key=lambda one: one.end_offset, default=None)
     if base is None:
         return None  # what these records change is not known
-    return Stretch(base, base.end_offset, end, None, False, links)
+    return Stretch(base, base.end_offset, end, False, links)

@@ -15,7 +15,14 @@ import numpy as np
 from kraftlog.log.batch import CODEC_MASK, HEADER_SIZE, MIN_RECORD_SIZE, content_hash
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
-from kraftlog.quorum.evidence import UNREMARKABLE, Content, Flags, Longs, ReplicaEvidence
+from kraftlog.quorum.evidence import (
+    UNREMARKABLE,
+    Content,
+    ControlRecord,
+    Flags,
+    Longs,
+    ReplicaEvidence,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +277,7 @@ class LogView:
         """The LeaderChange record of each epoch that begins with one in this log."""
         found = {}
         for start in self.epoch_starts:
-            content = self.content(start.row)
-            for control in content.controls[:1] if content else ():
+            for control in self.controls(start.row)[:1]:
                 if control.type == "LEADER_CHANGE" and "leaderId" in control.data:
                     found[start.epoch] = Election(
                         int(control.data["leaderId"]),
@@ -298,10 +304,20 @@ class LogView:
         index = int(np.searchsorted(self.base, offset, "right")) - 1
         return index if index >= 0 and offset <= int(self.last[index]) else -1
 
+    def ends_with(self, epoch: int, end: int) -> bool:
+        """Whether a batch of an epoch ends before an offset: the log leads up to that state."""
+        index = self.index_at(end - 1)
+        return index >= 0 and (int(self.epochs[index]), int(self.last[index])) == (epoch, end - 1)
+
     def content(self, row: int) -> Content | None:
         """What is remarkable in the records of a batch of `evidence.log`."""
         index = int(self.evidence.log.content[row])
         return None if index == UNREMARKABLE else self.contents[index]
+
+    def controls(self, row: int) -> tuple[ControlRecord, ...]:
+        """The control records of a batch of `evidence.log`."""
+        content = self.content(row)
+        return () if content is None else content.controls
 
     @cached_property
     def remarkable(self) -> Longs:

@@ -17,7 +17,7 @@ from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
-from kraftlog.quorum.bounds import Bounds, CopyStanding, Voting, interval
+from kraftlog.quorum.bounds import Bounds, CopyStanding, Fate, Voting, fate, interval
 from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.describe import told_ms
 from kraftlog.quorum.divergence import (
@@ -32,7 +32,6 @@ from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.tails import Fate, fate
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voters import Members, VoterSet
 
@@ -231,10 +230,7 @@ class Quorum:
         an offset.
         """
         return any(
-            one.is_complete
-            and one.end_offset > offset
-            and (index := log.index_at(one.end_offset - 1)) >= 0
-            and (int(log.epochs[index]), int(log.last[index])) == (one.epoch, one.end_offset - 1)
+            one.is_complete and one.end_offset > offset and log.ends_with(one.epoch, one.end_offset)
             for one in self.snapshots_of(log.label)
         )
 
@@ -490,14 +486,12 @@ class Quorum:
 
     def contradiction(self, snapshot: SnapshotView) -> str | None:
         """Why the logs refuse a snapshot's id; None where they do not."""
-        if snapshot.path not in self._contradictions:
-            self._contradictions[snapshot.path] = self._contradicts(snapshot)
         return self._contradictions[snapshot.path]
 
     @cached_property
     def _contradictions(self) -> dict[str, str | None]:
-        """What was found of snapshots, by path: all logs are asked about each."""
-        return {}
+        """The same of all snapshots, by path."""
+        return {one.path: self._contradicts(one) for one in self.every_snapshot}
 
     def _contradicts(self, snapshot: SnapshotView) -> str | None:
         end, epoch = snapshot.end_offset, snapshot.epoch
@@ -545,11 +539,6 @@ class Quorum:
         if why is not None or snapshot.replica in self.foreign:
             return why
         return self.stray_snapshots.get(snapshot.path) or self.contradiction(snapshot)
-
-    def bases_of(self, label: str) -> list[SnapshotView]:
-        """The snapshots of a replica that a replay of its log can begin with, by end offset."""
-        found = [one for one in self.snapshots_of(label) if self.why_no_base(one) is None]
-        return sorted(found, key=lambda one: one.end_offset)
 
     @cached_property
     def voting(self) -> Voting:

@@ -6,7 +6,7 @@ audit's findings go by: one rule, told here pair by pair. Source: KAFKA-1211 (wh
 (diverging epoch).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from kraftlog.quorum.divergence import Comparison, DifferingRun
 from kraftlog.quorum.epochs import common_end, truncation_offset, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.tails import Fate
 
 Row = dict[str, Any]
 
@@ -47,32 +46,29 @@ class Pair(NamedTuple):
 
 def is_tail_of_either(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
     """Whether a run is an uncommitted tail, seen from one side or the other."""
-    return _is_of_either(quorum, comparison, run, quorum.is_tail)
+    return any(quorum.is_tail(*one) for one in _sides(quorum, comparison, run))
 
 
 def is_second_history_of_either(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
     """Whether one side's own voters had committed a run that the other side replaced."""
-    return _is_of_either(quorum, comparison, run, quorum.is_second_history)
+    return any(quorum.is_second_history(*one) for one in _sides(quorum, comparison, run))
 
 
-def _is_of_either(
-    quorum: Quorum,
-    comparison: Comparison,
-    run: DifferingRun,
-    asks: Callable[[Comparison, DifferingRun], bool],
-) -> bool:
-    if asks(comparison, run):
-        return True
+def _sides(
+    quorum: Quorum, comparison: Comparison, run: DifferingRun
+) -> Iterator[tuple[Comparison, DifferingRun]]:
+    """A difference as the first log tells it, then as the other does."""
+    yield comparison, run
     other = quorum.comparisons[comparison.other.label, comparison.one.label]
-    return any(asks(other, one) and one.start == run.start for one in other.runs)
+    yield from ((other, one) for one in other.runs if one.start == run.start)
 
 
 def pairs(quorum: Quorum) -> Iterator[Pair]:
     """Every ordered pair of copies of one cluster."""
-    proven = {log.label: _is_proven(quorum, log) for log in quorum.peers}
     for comparison in quorum.comparisons.values():
         if comparison.runs:
-            yield _diverged(quorum, comparison, proven)
+            found = [_of_run(quorum, comparison, run) for run in comparison.runs]
+            yield Pair(comparison, *min(found, key=lambda one: _WORST.index(one[0])))
         else:
             yield Pair(comparison, *_agreeing(quorum, comparison))
 
@@ -105,48 +101,20 @@ def _extent(log: LogView) -> str:
     return f"{log.label} holds {int(log.base[0])} to {int(log.last[-1])}"
 
 
-def _diverged(quorum: Quorum, comparison: Comparison, proven: dict[str, bool]) -> Pair:
-    found = [_of_run(quorum, comparison, run, proven) for run in comparison.runs]
-    kinship, reason = min(found, key=lambda one: _WORST.index(one[0]))
-    return Pair(comparison, kinship, reason)
-
-
-def _of_run(
-    quorum: Quorum, comparison: Comparison, run: DifferingRun, proven: dict[str, bool]
-) -> tuple[Kinship, str]:
+def _of_run(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> tuple[Kinship, str]:
     """What one difference says of a pair: the class, and why."""
     if is_second_history_of_either(quorum, comparison, run):
         return Kinship.COMMITTED, "the voters of its own epoch had committed what differs"
     tails = [one for one in _sides(quorum, comparison, run) if quorum.is_tail(*one)]
     if tails:
         label = tails[0][0].one.label
-        if proven[label]:
+        if label in quorum.never_committed:
             return Kinship.UNCOMMITTED, f"a tail of {label} that was never committed"
         return Kinship.UNDECIDED, f"a tail of {label}; nothing proves that it was not committed"
     lower = quorum.bounds.lower
     if run.start < lower:
         return Kinship.COMMITTED, f"they differ below the committed bound {lower}"
     return Kinship.UNDECIDED, f"they differ above the committed bound {lower}"
-
-
-def _sides(
-    quorum: Quorum, comparison: Comparison, run: DifferingRun
-) -> Iterator[tuple[Comparison, DifferingRun]]:
-    """A difference as the first log tells it, then as the other does."""
-    yield comparison, run
-    other = quorum.comparisons[comparison.other.label, comparison.one.label]
-    yield from ((other, one) for one in other.runs if one.start == run.start)
-
-
-def _is_proven(quorum: Quorum, log: LogView) -> bool:
-    """Whether some copy's elections prove that a log's tail was never committed."""
-    return any(
-        quorum.fate(comparison, run) == Fate.UNCOMMITTED
-        for comparison in quorum.differing
-        if comparison.one is log
-        for run in comparison.runs
-        if quorum.is_tail(comparison, run)
-    )
 
 
 def divergence_rows(quorum: Quorum) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kraftlog.plain import offsets_text
+from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -50,33 +50,17 @@ def restore_rows(quorum: Quorum) -> Iterator[Row]:
         yield _row(quorum, rank, one)
 
 
-def counts_until(quorum: Quorum, log: LogView) -> int:
-    """How far a copy counts: to where its own tail departs, and to what can be committed."""
-    ends = [Held.by(quorum, log).end_offset]
-    if log.label in quorum.tail_starts:
-        ends.append(quorum.tail_starts[log.label])
-    upper = quorum.bounds.upper
-    if upper is not None:
-        ends.append(upper)
-    return min(ends)
-
-
 def _candidate(quorum: Quorum, log: LogView) -> Offer:
-    held, limit = Held.by(quorum, log), counts_until(quorum, log)
+    """A copy counts to where its own tail departs, and to what can be committed."""
+    held = Held.by(quorum, log)
+    ends = held.end_offset, quorum.tail_starts.get(log.label), quorum.bounds.upper
+    limit = min(one for one in ends if one is not None)
     ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
     damages = _damages(quorum, log)
     if not ranges:
         return Offer(held, None, None, 0, limit, damages)
     first, last = ranges[-1]
-    return Offer(held, first, last, _epoch_before(held, last), limit, damages)
-
-
-def _epoch_before(held: Held, offset: int) -> int:
-    """The epoch of the last batch, or of the snapshot, that ends at or before an offset."""
-    index = held.log.index_at(offset - 1)
-    if index >= 0:
-        return int(held.log.epochs[index])
-    return max((one.epoch for one in held.snapshots if one.end_offset == offset), default=0)
+    return Offer(held, first, last, max(0, held.epoch_before(last)), limit, damages)
 
 
 def _damages(quorum: Quorum, log: LogView) -> int:
@@ -128,8 +112,7 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     elif one.limit < held.end_offset:
         yield f"what it holds from offset {one.limit} on cannot have been committed"
     if one.damages:
-        places = "1 place" if one.damages == 1 else f"{one.damages:,} places"
-        yield f"{places} of its files cannot be read"
+        yield f"{counted(one.damages, 'place')} of its files cannot be read"
     role = quorum.role(held.log.evidence)
     if held.log.evidence.is_pulled:
         yield "it was pulled from the running leader"

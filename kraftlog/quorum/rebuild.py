@@ -208,18 +208,3 @@ def offset_at_time(held: Held, time_ms: int) -> int:
     if too_new and not (held.runs and held.runs[0][0] < offset):
         raise InputError(f"{held.label}: its log begins after that time")
     return offset
-
-
-def image_of(
-    held: Held,
-    offset: int | None,
-    time_ms: int | None,
-    redactor: Redactor,
-    committed_offset: int | None = None,
-) -> Image:
-    """The image at an offset or at a time; at the end of the log where neither is given.
-
-    `committed_offset` as `image_at` has it."""
-    if time_ms is not None:
-        offset = offset_at_time(held, time_ms)
-    return image_at(held, offset, redactor, committed_offset)

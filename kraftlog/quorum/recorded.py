@@ -6,7 +6,6 @@ the evidence that `collect` would gather from the files. For logs too long to de
 record.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 
 from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.quorum.collector import Collector, explained, segment_of, snapshot_of
+from kraftlog.quorum.collector import Collector, segment_of, snapshot_of
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.divergence import Place
 from kraftlog.quorum.evidence import (
@@ -65,19 +64,13 @@ class RecordedCollector(Collector):
 
     def snapshot(self, file: LogFile) -> SnapshotEvidence:
         builder = ColumnBuilder()
-        counts: Counter[str] = Counter()
-        first_of_type: dict[str, tuple[int, int]] = {}
         rows = self.recorded.batches_of(file.path)
         faults = self._laid_out(file, 0, builder, rows)
         valid = rows.filter(rows.column("crc_valid"))
         types = self.recorded.types_of(valid.column("batch_id").combine_chunks())
         positions = valid.column("position").to_pylist()
-        for position, held in zip(positions, types.to_pylist(), strict=True):
-            for one in held or ():
-                counts[one["type"]] += one["record_count"]
-                place = position, one["first_record_index"]
-                first_of_type.setdefault(one["type"], place)
-        return snapshot_of(file, builder, faults, counts, first_of_type)
+        held = zip(positions, types.to_pylist(), strict=True)
+        return snapshot_of(file, builder, faults, held)
 
     def _laid_out(
         self, file: LogFile, index: int, builder: ColumnBuilder, rows: pa.Table
@@ -90,10 +83,10 @@ class RecordedCollector(Collector):
             if fault.kind == FaultKind.BATCH_CRC and fault.position in known_bad:
                 continue  # the row of its batch says so
             before = int(np.searchsorted(columns.positions, fault.position))
-            builder.extend(_slice(columns, done, before))
+            builder.extend(columns.between(done, before))
             done = max(done, before)
-            told.append(explained(file, index, builder, fault))
-        builder.extend(_slice(columns, done, len(columns)))
+            told.append(builder.explained(file.path, index, fault))
+        builder.extend(columns.between(done, len(columns)))
         return told
 
     def _columns(self, path: str, index: int, rows: pa.Table) -> BatchColumns:
@@ -126,7 +119,7 @@ class RecordedCollector(Collector):
         known = self._known.get(batch_id)
         if known is not None:
             return known
-        decoded = self._read_batch(batch_id, place)
+        decoded = self.read_batch(batch_id, place)
         return UNREMARKABLE if decoded is None else self._remember(batch_id, decoded)
 
 
@@ -136,12 +129,6 @@ def fault_of(row: dict[str, Any]) -> Fault:
     return Fault(kind=FaultKind(row["fault"]), **given)
 
 
-def _slice(columns: BatchColumns, first: int, end: int) -> BatchColumns:
-    return BatchColumns(
-        **{name: getattr(columns, name)[first:end] for name in BatchColumns.__slots__}
-    )
-
-
 def _numbers(rows: pa.Table, name: str) -> Any:
     return rows.column(name).to_numpy().astype(np.int64, copy=False)
 
@@ -149,6 +136,3 @@ def _numbers(rows: pa.Table, name: str) -> Any:
 def _times_ms(rows: pa.Table, name: str) -> Any:
     micros = rows.column(name).cast(pa.int64())
     return pc.fill_null(pc.divide(micros, 1000), _NEVER_MS).to_numpy()
-
-
-__all__ = ["BATCH_COLUMNS", "Recorded", "RecordedCollector", "fault_of"]

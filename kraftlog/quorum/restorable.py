@@ -10,9 +10,8 @@ after the other, and so does the replay.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kraftlog.quorum.holdings import Held, kinship
+from kraftlog.quorum.holdings import Held, Range, gaps, kinship
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.ranges import Range, gaps
 
 NO_BASE, HOLE, AFTER_END = "no_base", "hole", "after_end"
 """Why a replica's own files do not give a state: the log begins above 0 and no snapshot reaches

@@ -55,8 +55,7 @@ def newest_ms(quorum: Quorum) -> int | None:
 
 def kept_snapshots(quorum: Quorum, label: str) -> list[SnapshotView]:
     """The snapshots that retention counts, the oldest first."""
-    held = [one for one in quorum.snapshots_of(label) if one.is_complete and one.end_offset > 0]
-    return sorted(held, key=lambda one: one.id)
+    return [one for one in quorum.snapshots_of(label) if one.is_complete and one.end_offset > 0]
 
 
 def newest_snapshot(quorum: Quorum, label: str) -> SnapshotView | None:

@@ -19,6 +19,8 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
     bounds = None if log.label in quorum.foreign else quorum.bounds
     snapshots = [one for one in quorum.snapshots_of(log.label) if one.is_complete]
     ends = [one.end_offset for one in snapshots]
+    file = replica.epoch_checkpoint
+    entries: list[tuple[int, int]] | None = None if file is None else file.value
     start, end = log.start_offset, log.end_offset
     if log.unread:
         start, end = None, None
@@ -35,24 +37,15 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
         "log_end_offset": end,
         "last_epoch": log.last_epoch,
         "epochs": [[one.epoch, one.start_offset] for one in log.epoch_starts],
-        **_vector_size(log),
+        "epoch_count": len(log.epoch_starts),
+        "epoch_checkpoint_count": None if entries is None else len(entries),
+        # Whether the file is pruned with the log (KAFKA-1211).
+        "epoch_checkpoint_pruned": None
+        if entries is None
+        else all(begins >= (log.start_offset or 0) for _, begins in entries),
         "snapshots": [[one.end_offset, one.epoch] for one in snapshots],
         "committed_lower": bounds and bounds.lower,
         "committed_upper": bounds and bounds.upper,
-    }
-
-
-def _vector_size(log: LogView) -> Row:
-    """How large the epoch vector is, and whether its file is pruned with the log (KAFKA-1211)."""
-    file = log.evidence.epoch_checkpoint
-    entries: list[tuple[int, int]] | None = None if file is None else file.value
-    start = log.start_offset or 0
-    return {
-        "epoch_count": len(log.epoch_starts),
-        "epoch_checkpoint_count": None if entries is None else len(entries),
-        "epoch_checkpoint_pruned": None
-        if entries is None
-        else all(begins >= start for _, begins in entries),
     }
 
 
@@ -79,15 +72,7 @@ def _epoch_rows(log: LogView) -> list[Row]:
                 else None,
                 "batch_count": len(held),
                 "size_bytes": int(columns.sizes[held].sum()),
-                "leader_id": _leader(log, start.row),
+                "leader_id": log.leaders.get(start.epoch),
             }
         )
     return rows
-
-
-def _leader(log: LogView, row: int) -> int | None:
-    """The leader by the LeaderChange record of an epoch's first batch; None without one."""
-    content = log.content(row)
-    controls = content.controls if content is not None else ()
-    found = (one.data.get("leaderId") for one in controls if one.type == "LEADER_CHANGE")
-    return next((int(one) for one in found if one is not None), None)

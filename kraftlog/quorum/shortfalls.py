@@ -9,7 +9,7 @@ epoch; what is committed is on a majority of the voters), KAFKA-1211.
 from typing import NamedTuple
 
 from kraftlog.plain import natural
-from kraftlog.quorum.candidates import candidates
+from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.copies import copied_before, copy_explains
 from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
@@ -48,15 +48,12 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     if quorum.leaders.get(epoch) != log.evidence.node_id or unread_tail_bytes(log):
         return None
     vectors = {one.label: vector_of(one) for one in quorum.peers if one is not log}
-    ends = {
-        label: offset_for_leader_epoch(vector, epoch)
+    beyond = {
+        label: found.end_offset
         for label, vector in vectors.items()
         if any(held == epoch for held, _ in vector.entries)
-    }
-    beyond = {
-        label: one.end_offset
-        for label, one in ends.items()
-        if one is not None and one.epoch == epoch and one.end_offset > end
+        and (found := offset_for_leader_epoch(vector, epoch)) is not None
+        and found.end_offset > end
     }
     if not beyond or copied_before(quorum, log, end):
         return None

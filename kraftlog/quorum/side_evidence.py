@@ -1,11 +1,16 @@
 """The small files beside a log → parsed values, with a sentence where one does not follow its
-format.
+format; and the topic folders beside it, as far as they were copied: which topic's data each says it
+holds.
 
-In: listed files. Out: `SideFile` and `IndexEvidence`. Reads are bounded. Source: KIP-595.
+In: listed files; the path of a `__cluster_metadata-0` folder. Out: `SideFile` and `IndexEvidence`;
+`PartitionFolder`s, of the log's own parent and of a `data` folder in it. Reads are bounded; of topic
+folders only names and `partition.metadata` are read, never data. Source: KIP-595, KIP-516 (topic
+ids), Kafka's UnifiedLog (names of folders that are being deleted).
 """
 
 import errno
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,9 +30,9 @@ from kraftlog.log.sidefiles import (
     read_properties,
     read_quorum_state,
 )
-from kraftlog.log.storage import FileBytes, open_file, read_whole
+from kraftlog.log.storage import FileBytes, FolderEntry, list_folder, open_file, read_whole
 from kraftlog.plain import reason_of
-from kraftlog.quorum.evidence import FileProblem, IndexEvidence, SideFile
+from kraftlog.quorum.evidence import FileProblem, IndexEvidence, PartitionFolder, SideFile
 
 NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
     names.META_PROPERTIES: ("meta_properties", read_meta_properties),
@@ -93,3 +98,47 @@ def read_index_file(file: LogFile) -> IndexEvidence:
         surplus,
         padding_bytes=max(0, whole - len(index.entries) * entry.itemsize - surplus),
     )
+
+
+_FOLDER = re.compile(
+    r"(?P<topic>.+?)-(?P<number>\d+)(?:\.[0-9a-f]{32}-(?P<fate>delete|future|stray))?"
+)
+METADATA_FILE = "partition.metadata"
+
+
+def partition_folders(log_folder: str) -> tuple[PartitionFolder, ...]:
+    """The topic folders beside a metadata log; none where they cannot be listed."""
+    parent = log_folder.rsplit("/", 1)[0]
+    return tuple(
+        found
+        for folder in (parent, f"{parent}/data")
+        for entry in _inside(folder)
+        if (found := _folder(entry)) is not None
+    )
+
+
+def _inside(folder: str) -> Iterator[FolderEntry]:
+    try:
+        yield from list_folder(folder)
+    except OSError:
+        return  # nothing of the kind was copied
+
+
+def _folder(entry: FolderEntry) -> PartitionFolder | None:
+    found = _FOLDER.fullmatch(entry.name)
+    if found is None or not entry.is_folder or entry.name == names.LOG_FOLDER:
+        return None
+    topic_id = _topic_id(entry.path)
+    if topic_id is None and found["fate"] is None:
+        return None  # any other folder whose name ends in a number
+    number = int(found["number"])
+    return PartitionFolder(entry.path, entry.name, found["topic"], number, found["fate"], topic_id)
+
+
+def _topic_id(folder: str) -> str | None:
+    try:
+        with open_file(f"{folder}/{METADATA_FILE}") as file:
+            raw = file.read(0, min(file.size_bytes, SIDE_FILE_LIMIT))
+        return read_partition_metadata(raw)["topic_id"]
+    except (OSError, ValueError):
+        return None

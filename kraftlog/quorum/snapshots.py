@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from kraftlog.log import names
-from kraftlog.log.batch import PREFIX_SIZE
+from kraftlog.log.batch import CONTROL, PREFIX_SIZE
 from kraftlog.log.fault import READING_KINDS, Fault, FaultKind
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
@@ -103,8 +103,7 @@ class SnapshotView:
         batches = self.evidence.batches
         if not len(batches) or self.bytes_after_last_batch:
             return False
-        control = bool(batches.attributes[-1] & 0x20)
-        if not control:
+        if not batches.attributes[-1] & CONTROL:
             return False
         return not batches.crc_valid[-1] or self._breaks(len(batches) - 1) is not None
 

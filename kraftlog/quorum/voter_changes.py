@@ -77,8 +77,7 @@ def _of_log(log: LogView) -> Iterator[Named]:
     columns = log.evidence.log
     for index in log.remarkable.tolist():
         row = int(log.rows[index])
-        content = log.content(row)
-        for control in content.controls if content else ():
+        for control in log.controls(row):
             if control.type == KRAFT_VERSION:
                 version = int(control.data.get("kRaftVersion") or 0)
             if control.type not in (VOTERS, LEADER_CHANGE) or not control.data.get("voters"):

@@ -1,19 +1,26 @@
-"""Who votes: the sets that the evidence names, each with its source, and the one that counts now.
+"""Who votes: the sets that the evidence names, each with its source, and the one that counts now; and
+where nodes say that controllers are.
 
-In: the views of all logs and snapshots, and the side files. Out: frozen voter sets. Source:
-KIP-853, KIP-595, KIP-630 "Design", strimzi#6862, KAFKA-16526, KAFKA-17608.
+In: the views of all logs and snapshots, and the side files. Out: frozen voter sets; places by
+listener, and those of the static list of voters. A host that says "all interfaces" is no place:
+then only the port counts. Source: KIP-853, KIP-595, KIP-630 "Design", strimzi#6862, KAFKA-16526,
+KAFKA-17608, KIP-1347, Kafka's SocketServerConfigs.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from itertools import pairwise
 
-from kraftlog.plain import some
+from kraftlog.plain import host_port, some
 from kraftlog.quorum import settings
 from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import VOTERS, SnapshotView, voters_of
+from kraftlog.state.declare import Data
 
 Members = tuple[tuple[int, str | None], ...]
 """(voter id, directory id), sorted; directory ids are None where the source does not know them."""
@@ -65,23 +72,18 @@ def log_voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     """(offset, epoch, row, members) of each KRaftVoters record in a log that names a voter; without
     one it is no set of voters.
     """
-    for offset, epoch, row, members in _voter_records(log):
-        if members:
-            yield offset, epoch, row, members
+    return (one for one in _voter_records(log) if one[3])
 
 
 def records_without_voters(log: LogView) -> Iterator[tuple[int, int]]:
     """(offset, row) of each KRaftVoters record in a log that names nobody."""
-    for offset, _, row, members in _voter_records(log):
-        if not members:
-            yield offset, row
+    return ((offset, row) for offset, _, row, members in _voter_records(log) if not members)
 
 
 def _voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     for index in log.remarkable.tolist():
         row = int(log.rows[index])
-        content = log.content(row)
-        for control in content.controls if content else ():
+        for control in log.controls(row):
             if control.type == VOTERS:
                 offset = int(log.base[index]) + control.record_index
                 yield offset, int(log.epochs[index]), row, voters_of(control)
@@ -150,8 +152,7 @@ def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
     """
     for log in logs:
         for row in reversed(log.rows[log.remarkable].tolist()):
-            content = log.content(row)
-            found = [c for c in content.controls if c.type == "LEADER_CHANGE"] if content else []
+            found = [one for one in log.controls(row) if one.type == "LEADER_CHANGE"]
             if found and found[-1].data.get("voters"):
                 members = voters_of(found[-1])
                 offset = int(log.evidence.log.base_offsets[row])
@@ -239,3 +240,62 @@ def log_voter_changes(log: LogView) -> Iterator[tuple[VoterSet, VoterSet]]:
         for offset, members, source in found
     ]
     yield from pairwise(sets)
+
+
+# --- where they are ------------------------------------------------------------------------------
+
+_LISTENER = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)://(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
+_VOTER = re.compile(r"(?P<id>\d{1,10})@(?P<place>.+:\d{1,5})")
+_ANYWHERE = frozenset({"", "0.0.0.0", "::"})
+
+
+def configured_places(replica: ReplicaEvidence) -> dict[str, str]:
+    """host:port of each listener for controllers, as a node tells it to others; ":port" where it
+    names no host.
+    """
+    wanted = [one.strip() for one in (replica.setting(settings.CONTROLLERS) or "").split(",")]
+    places: dict[str, str] = {}
+    for key in settings.LISTENERS:
+        # Part by part: a search through all of it would take its time by the square.
+        for part in (replica.setting(key) or "").split(","):
+            found = _LISTENER.fullmatch(part.strip())
+            if found is not None and found["name"] in wanted:
+                host = found["host"].strip("[]")
+                shown = "" if host in _ANYWHERE else host
+                places[found["name"]] = host_port(shown, found["port"])
+    return places
+
+
+def static_places(replica: ReplicaEvidence) -> dict[int, str]:
+    """Where a node looks for each voter by controller.quorum.voters."""
+    text = replica.setting(settings.VOTERS) or ""
+    found = (_VOTER.fullmatch(one.strip()) for one in text.split(","))
+    return {int(one["id"]): one["place"] for one in found if one is not None}
+
+
+def places_of(endpoints: list[Data]) -> dict[str, str]:
+    """host:port by listener, of a record's endpoints."""
+    return {one["name"]: host_port(one["host"], one["port"]) for one in endpoints}
+
+
+def contradictions(known: dict[str, str], told: dict[str, str]) -> Iterator[tuple[str, str, str]]:
+    """(listener, one place, the other) of each listener that both name, at different places."""
+    for name, place in known.items():
+        other = told.get(name)
+        if other is not None and not _is_same_place(place, other):
+            yield name, place, other
+
+
+def _is_same_place(place: str, other: str) -> bool:
+    if place.startswith(":") or other.startswith(":"):
+        return place.rpartition(":")[2] == other.rpartition(":")[2]
+    return _as_meant(place) == _as_meant(other)
+
+
+def _as_meant(place: str) -> tuple[str, str]:
+    """Host and port: names have no case, and Kafka may write ::1 as 0:0:0:0:0:0:0:1."""
+    host, _, port = place.rpartition(":")
+    host = host.strip("[]").lower()
+    with suppress(ValueError):
+        host = str(ip_address(host))
+    return host, port

@@ -144,7 +144,7 @@ def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held,
             ranges = [(at, at) for low, high in ranges if low <= at <= high]
         if ranges:
             offset = max(high for _, high in ranges)
-            found.append(((_epoch_before(one, offset), offset), one))
+            found.append(((one.epoch_before(offset), offset), one))
     if not found:
         what = "no state" if at is None else f"no state at {at}"
         raise InputError(
@@ -160,15 +160,6 @@ def _limit(quorum: Quorum, held: Held) -> int:
     """
     end, upper = quorum.leaves(held.label, held.end_offset), quorum.bounds.upper
     return end if upper is None else min(end, upper)
-
-
-def _epoch_before(held: Held, offset: int) -> int:
-    """The epoch of the last batch below an offset."""
-    index = held.log.index_at(offset - 1)
-    if index >= 0:
-        return int(held.log.epochs[index])
-    ended = [one.epoch for one in held.snapshots if one.end_offset == offset]
-    return max(ended, default=-1)
 
 
 def _left_out(

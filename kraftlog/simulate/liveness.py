@@ -19,12 +19,12 @@ from kraftlog.quorum.joining import (
     FETCH_TIMEOUT_MS,
     FORMER_FETCH_BYTES,
     fetch_settings,
+    is_stormy,
     least_timeout_ms,
 )
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import newest_snapshot
+from kraftlog.quorum.retention import kept_snapshots
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.storms import is_stormy
 from kraftlog.relations import Row
 
 
@@ -143,19 +143,18 @@ def snapshot_transfer_rows(
         chunks = sorted({*CHUNKS, *(one.chunk.value for one in own)})
     stuck, stormy = sorted(unfinished(quorum)), is_stormy(quorum)
     for log in quorum.peers:
-        snapshot = newest_snapshot(quorum, log.label)
-        if snapshot is None:
+        held = kept_snapshots(quorum, log.label)
+        if not held:
             continue
         sizes = log.evidence.log.sizes[log.rows]
         largest = int(sizes.max()) if len(sizes) else 0
         interval_ms = snapshot_interval_ms(quorum, log.label)
-        kept = sum(one.is_complete and one.end_offset > 0 for one in quorum.snapshots_of(log.label))
         for link, chunk in product(links, chunks):
-            one = Transfer(snapshot.evidence.size_bytes, link, chunk, timeout_ms)
-            row = _row(log.label, snapshot, one)
+            one = Transfer(held[-1].evidence.size_bytes, link, chunk, timeout_ms)
+            row = _row(log.label, held[-1], one)
             yield row | {
                 "newer_snapshots": round(one.transfer_ms / interval_ms, 3) if interval_ms else None,
-                **_outliving(one.transfer_ms, interval_ms, kept),
+                **_outliving(one.transfer_ms, interval_ms, len(held)),
                 "is_unusually_large": one.size_bytes > quorum.thresholds.snapshot_usual_bytes,
                 "largest_batch_bytes": largest,
                 "largest_batch_fits": link.fits(largest, timeout_ms),

@@ -16,6 +16,7 @@ from functools import cached_property
 from kraftlog.audit.triage import called
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text
+from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.ends import is_closed_at_end, witnesses
 from kraftlog.quorum.logview import LogView
@@ -30,7 +31,6 @@ from kraftlog.quorum.shortfalls import (
     too_few_hold,
     written_alone,
 )
-from kraftlog.quorum.tails import Fate
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
 

@@ -14,7 +14,7 @@ from kraftlog.audit.record_checks import transactions
 from kraftlog.audit.run import Finding
 from kraftlog.audit.state_checks import STOPS_LOADERS
 from kraftlog.audit.triage import called, head
-from kraftlog.quorum.candidates import candidates, committed_holder
+from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
 from kraftlog.simulate.restart import Restart, Safety, restarts

@@ -5,8 +5,7 @@ committed is called uncommitted, and none of which nothing was is called committ
 
 import pytest
 
-from kraftlog.quorum.bounds import Bounds, Voting, interval
-from kraftlog.quorum.tails import Fate, fate
+from kraftlog.quorum.bounds import Bounds, Fate, Voting, fate, interval
 from tests.property.raft import Copies, Quorum, copies_of, history, shared
 
 PARTS, EACH = 4, 6_000

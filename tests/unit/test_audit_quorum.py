@@ -27,10 +27,11 @@ from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
 from kraftlog.quorum.divergence import compare, truncation_offset
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
+from kraftlog.quorum.holdings import Held
+from kraftlog.quorum.joining import busiest_hour
 from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
-from kraftlog.quorum.storms import busiest_hour
 from kraftlog.recover.plan import unknown
 from kraftlog.recover.source import recovered
 from kraftlog.simulate.restart import Safety, restarts
@@ -869,5 +870,5 @@ def test_a_snapshot_of_another_quorum_says_nothing_of_this_one(
     assert seen.voter_set is not None
     assert seen.voter_set.ids == (1, 2, 3)
     assert (seen.bounds.lower, seen.controller_ids) == (13, {1, 2, 3})
-    assert [one.end_offset for one in seen.bases_of("1")] == [6]
+    assert [one.end_offset for one in Held.by(seen, seen.by_label["1"]).snapshots] == [6]
     assert seen.strays == set()

@@ -11,11 +11,12 @@ from kraftlog.quorum.bounds import (
     NOTHING_AT_HAND,
     Bounds,
     CopyStanding,
+    Fate,
     HeldAlike,
     Voting,
+    fate,
     interval,
 )
-from kraftlog.quorum.tails import Fate, fate
 from tests.property.raft import shared, vector
 
 

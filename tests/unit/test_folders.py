@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.quorum.folders import PartitionFolder, partition_folders
+from kraftlog.quorum.evidence import PartitionFolder
+from kraftlog.quorum.side_evidence import partition_folders
 from tests.unit.audit_logs import FOLDER, uuid_text
 
 ID = uuid_text(7)

@@ -15,8 +15,8 @@ from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.message.spec import ZERO_UUID
-from kraftlog.quorum.candidates import candidates
 from kraftlog.quorum.collector import Collector
+from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from kraftlog.log.sidefiles import read_disk_free
-from kraftlog.quorum.addresses import (
+from kraftlog.quorum.evidence import ReplicaEvidence, SideFile, no_batches
+from kraftlog.quorum.retention import RetentionLimits, limits_of
+from kraftlog.quorum.settings import default_of
+from kraftlog.quorum.voters import (
     configured_places,
     contradictions,
     places_of,
     static_places,
 )
-from kraftlog.quorum.evidence import ReplicaEvidence, SideFile, no_batches
-from kraftlog.quorum.retention import RetentionLimits, limits_of
-from kraftlog.quorum.settings import default_of
 from kraftlog.state.declare import Data
 from tests.unit.audit_logs import audit, quorum
 
