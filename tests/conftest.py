@@ -19,7 +19,7 @@ from kraftlog.audit.check import Check
 from kraftlog.audit.run import CheckResult, Finding
 from kraftlog.garbage import THRESHOLDS
 from kraftlog.quorum.model import Quorum
-from tests import small_queries
+from tests import drawings, small_queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +43,8 @@ if (
 # and ends the process.
 if not hasattr(sys.modules["__main__"], "__file__"):
     sys.modules["__main__"].__file__ = __file__
+
+drawings.VEGA.vegalite_to_svg = drawings.once
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from typing import get_args
 
 from kraftlog.audit import (
-    address_checks,
     clock_checks,
     difference_checks,
     disk_checks,
     election_checks,
     end_checks,
-    folder_checks,
     health_checks,
     image_checks,
-    joining_checks,
     log_checks,
     record_checks,
     replica_checks,
@@ -39,13 +36,10 @@ MODULES = (
     side_file_checks,
     clock_checks,
     election_checks,
-    joining_checks,
     disk_checks,
     snapshot_pace_checks,
-    voter_checks,
-    address_checks,
     health_checks,
-    folder_checks,
+    voter_checks,
 )
 
 

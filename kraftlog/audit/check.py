@@ -11,6 +11,7 @@ from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 from kraftlog.audit import coverage
 from kraftlog.audit.coverage import Subject
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
 Severity = Literal["critical", "warning", "info"]
@@ -43,6 +44,36 @@ class BadRow:
     other_replica: str | None = None
     severity: Severity | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
+
+
+def at_batch(
+    log: LogView,
+    row: int,
+    message: str,
+    offset: int | None = None,
+    end_offset: int | None = None,
+    *,
+    epoch: int | None = None,
+    other_replica: str | None = None,
+    severity: Severity | None = None,
+    evidence: Mapping[str, Any],
+) -> BadRow:
+    """A bad row at a batch of a log; its base offset and its epoch are those of its header, where
+    none are given.
+    """
+    columns = log.evidence.log
+    return BadRow(
+        log.label,
+        message,
+        log.path(row),
+        int(columns.positions[row]),
+        int(columns.base_offsets[row]) if offset is None else offset,
+        end_offset,
+        int(columns.epochs[row]) if epoch is None else epoch,
+        other_replica,
+        severity,
+        evidence,
+    )
 
 
 Query = Callable[[Quorum], Iterable[BadRow]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.triage import holding
 from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
@@ -105,16 +105,8 @@ def _pattern(steps: list[_StepBack]) -> BadRow:
 
 
 def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
-    columns = one.log.evidence.log
-    return BadRow(
-        one.log.label,
-        message,
-        one.log.path(one.row),
-        int(columns.positions[one.row]),
-        one.offset,
-        batch_leader_epoch=int(columns.epochs[one.row]),
-        evidence={"back_ms": one.back_ms, "replicas": one.replicas} | evidence,
-    )
+    evidence = {"back_ms": one.back_ms, "replicas": one.replicas} | evidence
+    return at_batch(one.log, one.row, message, evidence=evidence)
 
 
 @check(
@@ -150,21 +142,17 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     worst = int(found[silent[found].argmax()])
     row, gap = int(log.rows[worst + 1]), int(silent[worst])
     offset, epoch = int(log.base[worst + 1]), int(log.epochs[worst])
-    others = f" There {_more_gaps(len(found) - 1)}." if len(found) > 1 else ""
-    yield BadRow(
-        log.label,
+    more = len(found) - 1
+    gaps = "is 1 more such gap" if more == 1 else f"are {more:,} more such gaps"
+    others = f" There {gaps}." if more else ""
+    yield at_batch(
+        log,
+        row,
         f"Nothing was written for {gap / 1000:,.0f} s before offset {offset}, where {usual / 1000:,.1f} s are usual in this log."
         f"{others} The leader of epoch {epoch} stood still, or its node or the whole quorum was paused. Look into the server.log of that leader at that time.",
-        log.path(row),
-        int(columns.positions[row]),
-        offset,
-        batch_leader_epoch=epoch,
+        epoch=epoch,
         evidence={"gap_ms": gap, "usual_ms": usual, "gaps": len(found)},
     )
-
-
-def _more_gaps(count: int) -> str:
-    return "is 1 more such gap" if count == 1 else f"are {count:,} more such gaps"
 
 
 _REGULAR, _TIMES = 50, 20

@@ -6,7 +6,7 @@ look at. A gap is something that a person could close (a copy, a readable file);
 object of a kind is none.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from kraftlog.log import names
 from kraftlog.plain import numbers
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 Gap = tuple[str | None, str]
 """A replica (None for the quorum), and why it could not be judged."""
@@ -73,17 +74,14 @@ def places(quorum: Quorum, covered: Coverage, of_state: bool) -> tuple[JudgedRan
 
 def logs(quorum: Quorum) -> Coverage:
     """Every log that has a segment."""
-    with_segments = [one for one in quorum.logs if one.evidence.segments]
-    return Coverage(
-        tuple(one.label for one in with_segments if not _unread(one)),
-        tuple((one.label, _unread(one)) for one in with_segments if _unread(one)),
-        "no log segment is at hand",
-    )
+    found = [one for one in quorum.logs if one.evidence.segments]
+    labels = tuple(one.label for one in found)
+    return Coverage(labels, (), "no log segment is at hand").but_for(_unread(found))
 
 
-def _unread(log: LogView) -> str:
-    """Why a log could not be read at all; empty where some of it could."""
-    return f"its log cannot be read ({log.unread})" if log.unread else ""
+def _unread(found: Iterable[LogView]) -> list[Gap]:
+    """The logs of which nothing could be read."""
+    return [(one.label, f"its log cannot be read ({one.unread})") for one in found if one.unread]
 
 
 def files(quorum: Quorum) -> Coverage:
@@ -93,18 +91,19 @@ def files(quorum: Quorum) -> Coverage:
 
 def snapshots(quorum: Quorum) -> Coverage:
     """The snapshots of nodes' logs."""
-    return _snapshots([(one.replica, one.not_read) for one in quorum.snapshots])
+    return _snapshots(quorum.snapshots)
 
 
 def every_snapshot(quorum: Quorum) -> Coverage:
     """All checkpoint files, leftovers and bootstrap checkpoints included."""
-    return _snapshots([(one.replica, one.not_read) for one in quorum.every_snapshot])
+    return _snapshots(quorum.every_snapshot)
 
 
-def _snapshots(found: list[tuple[str, str | None]]) -> Coverage:
+def _snapshots(found: Sequence[SnapshotView]) -> Coverage:
+    unread = [one for one in found if one.not_read]
     return Coverage(
-        tuple(dict.fromkeys(label for label, problem in found if not problem)),
-        tuple((label, f"a checkpoint cannot be read ({why})") for label, why in found if why),
+        tuple(dict.fromkeys(one.replica for one in found if not one.not_read)),
+        tuple((one.replica, f"a checkpoint cannot be read ({one.not_read})") for one in unread),
         "no checkpoint is at hand",
     )
 
@@ -120,32 +119,36 @@ def batches(quorum: Quorum) -> Coverage:
 def copies(quorum: Quorum) -> Coverage:
     """The copies of one quorum, of which there must be more than one to compare."""
     labels = tuple(one.label for one in quorum.replicas)
-    if len(labels) > 1:
-        return Coverage(labels)
+    return Coverage(labels) if len(labels) > 1 else _alone(quorum, ONE_COPY)
+
+
+def _alone(quorum: Quorum, why: str) -> Coverage:
+    """There is nothing to compare: a gap where copies of voters are missing."""
     if quorum.bounds.missing_voters:
-        return Coverage((), ((None, f"{ONE_COPY}; {missing_voters_text(quorum)}"),))
-    return Coverage((), (), ONE_COPY)
+        return Coverage((), ((None, f"{why}; {missing_voters_text(quorum)}"),))
+    return Coverage((), (), why)
 
 
 def epoch_checkpoints(quorum: Quorum) -> Coverage:
     """`leader-epoch-checkpoint` files beside a log."""
     held = [one.label for one in quorum.replicas if one.epoch_checkpoint is not None]
-    found = Coverage(tuple(held), (), "no leader-epoch-checkpoint is at hand")
-    return but_for_unread(quorum, found, names.EPOCH_CHECKPOINT)
+    return _side_files(quorum, held, "leader-epoch-checkpoint", names.EPOCH_CHECKPOINT)
 
 
 def quorum_states(quorum: Quorum) -> Coverage:
     """`quorum-state` files."""
     held = [one.label for one in quorum.replicas if one.quorum_state is not None]
-    found = Coverage(tuple(held), (), "no quorum-state is at hand")
-    return but_for_unread(quorum, found, names.QUORUM_STATE)
+    return _side_files(quorum, held, "quorum-state", names.QUORUM_STATE)
 
 
 def indexes(quorum: Quorum) -> Coverage:
     """`.index` and `.timeindex` files."""
     held = [one.label for one in quorum.replicas if one.indexes]
-    found = Coverage(tuple(held), (), "no index is at hand")
-    return but_for_unread(quorum, found, names.INDEX, names.TIME_INDEX)
+    return _side_files(quorum, held, "index", names.INDEX, names.TIME_INDEX)
+
+
+def _side_files(quorum: Quorum, held: list[str], name: str, *kinds: str) -> Coverage:
+    return but_for_unread(quorum, Coverage(tuple(held), (), f"no {name} is at hand"), *kinds)
 
 
 def but_for_unread(quorum: Quorum, found: Coverage, *kinds: str) -> Coverage:
@@ -166,16 +169,10 @@ def pairs(quorum: Quorum) -> Coverage:
     )
     if judged:
         return Coverage(judged)
-    if quorum.bounds.missing_voters:
-        return Coverage((), ((None, f"{_alone(quorum)}; {missing_voters_text(quorum)}"),))
-    return Coverage((), (), _alone(quorum))
-
-
-def _alone(quorum: Quorum) -> str:
     with_batches = [one for one in quorum.peers if not one.is_empty]
     if len(with_batches) > 1:
-        return "no two copies hold the same offsets"
-    return ONE_COPY if with_batches else "no copy holds a record batch"
+        return _alone(quorum, "no two copies hold the same offsets")
+    return _alone(quorum, ONE_COPY if with_batches else "no copy holds a record batch")
 
 
 def missing_voters_text(quorum: Quorum) -> str:
@@ -190,16 +187,9 @@ def voters(quorum: Quorum) -> Coverage:
     """The copies of voters; all of them are wanted."""
     if quorum.voter_set is None:
         return Coverage((), ((None, "nothing at hand says who votes"),))
-    judged = tuple(log.label for logs in quorum.holders.values() for log in logs)
-    gaps: list[Gap] = []
-    if quorum.bounds.missing_voters:
-        gaps.append((None, missing_voters_text(quorum)))
-    gaps += _unreadable(log for logs in quorum.holders.values() for log in logs)
-    return Coverage(judged, tuple(gaps))
-
-
-def _unreadable(found: Iterable[LogView]) -> list[Gap]:
-    return [(one.label, _unread(one)) for one in found if _unread(one)]
+    held = [log for logs in quorum.holders.values() for log in logs]
+    missing = [(None, missing_voters_text(quorum))] if quorum.bounds.missing_voters else []
+    return Coverage(tuple(log.label for log in held), (*missing, *_unread(held)))
 
 
 def committed_voters(quorum: Quorum) -> Coverage:

@@ -6,13 +6,13 @@ Source: KIP-630 "Consistent Log and Snapshots", KAFKA-1211, Raft's Log Matching.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, replicas_text
 from kraftlog.plain import counted, natural, numbers, offsets_text, sentence
@@ -36,12 +36,27 @@ class Side:
     by_majority: bool
 
 
-def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, DifferingRun]]") -> Iterator[Side]:
-    """Each difference once: from the side of the copy that the majority is against, or of the
-    first of two.
+Difference = tuple[Comparison, DifferingRun]
+
+
+def _differences(
+    quorum: Quorum, is_meant: Callable[[Comparison, DifferingRun], bool]
+) -> list[Difference]:
+    """Those of one kind."""
+    pairs = ((comparison, run) for comparison in quorum.differing for run in comparison.runs)
+    return [pair for pair in pairs if is_meant(*pair)]
+
+
+def _outliers(
+    quorum: Quorum, is_meant: Callable[[Comparison, DifferingRun], bool]
+) -> Iterator[Side]:
+    """Each difference of a kind once, but for second histories: from the side of the copy that the
+    majority is against, or of the first of two.
     """
     told: set[tuple[frozenset[str], int]] = set()
-    for comparison, run in wanted:
+    for comparison, run in _differences(quorum, is_meant):
+        if is_second_history_of_either(quorum, comparison, run):
+            continue
         label, other = comparison.one.label, comparison.other.label
         majority = quorum.majority_at(run.start)
         labels = tuple(one.label for one in majority or ())
@@ -59,15 +74,11 @@ def _outliers(quorum: Quorum, wanted: "list[tuple[Comparison, DifferingRun]]") -
 
 def committed_sides(quorum: Quorum) -> Iterator[Side]:
     """The differences in what is committed, each told once."""
-    wanted = [
-        (comparison, run)
-        for comparison in quorum.differing
-        for run in comparison.runs
-        if run.start < quorum.bounds.lower
-        and not is_tail_of_either(quorum, comparison, run)
-        and not is_second_history_of_either(quorum, comparison, run)
-    ]
-    yield from _outliers(quorum, wanted)
+    lower = quorum.bounds.lower
+    return _outliers(
+        quorum,
+        lambda one, run: run.start < lower and not is_tail_of_either(quorum, one, run),
+    )
 
 
 @check(
@@ -87,7 +98,9 @@ def committed_sides(quorum: Quorum) -> Iterator[Side]:
 def committed(quorum: Quorum) -> Iterator[BadRow]:
     lower = quorum.bounds.lower
     yield from _strays(quorum)
-    yield from _second_histories(quorum)
+    # What the voters of its own epochs had committed is committed, whatever else runs now.
+    for log, found in _by_copy(quorum, quorum.is_second_history):
+        yield _history_row(quorum, log, *_newest(found))
     for side in committed_sides(quorum):
         run, log = side.run, side.comparison.one
         verdict = f"replicas {log.label} and {side.agreeing[0]} differ, and no majority decides"
@@ -113,27 +126,18 @@ def _strays(quorum: Quorum) -> Iterator[BadRow]:
         log = quorum.by_label[label]
         named = quorum.directories_named(log)
         nowhere = ", and no disk at hand is one of the voters that it names" if named else ""
-        row = BadRow(
-            label,
+        text = (
             f"{sentence(called(quorum, log))} holds the log of another quorum: it shares no batch with the other copies{nowhere}. "
             "The files of another cluster were put there, or the quorum was formed anew without this log. Nothing of it counts here. "
             f"Kafka does not notice, as it compares offsets and epochs alone: {_when_started(quorum, log)}. Do not start this node as it is. "
-            f"{fetch_again(quorum, label)} If what was lost is in this folder, keep it, and give it to kraftlog by itself.",
-            log.evidence.folder,
-            evidence={"voter_directories": sorted(named)},
+            f"{fetch_again(quorum, label)} If what was lost is in this folder, keep it, and give it to kraftlog by itself."
         )
-        yield row if log.is_empty else replace(row, **_first_batch(log))
-
-
-def _first_batch(log: LogView) -> dict[str, Any]:
-    row = int(log.rows[0])
-    return {
-        "path": log.path(row),
-        "position": int(log.evidence.log.positions[row]),
-        "offset": int(log.base[0]),
-        "end_offset": log.end_offset,
-        "batch_leader_epoch": int(log.epochs[0]),
-    }
+        evidence, end = {"voter_directories": sorted(named)}, log.end_offset
+        yield (
+            BadRow(label, text, log.evidence.folder, evidence=evidence)
+            if log.is_empty
+            else at_batch(log, int(log.rows[0]), text, end_offset=end, evidence=evidence)
+        )
 
 
 def _when_started(quorum: Quorum, log: LogView) -> str:
@@ -151,24 +155,13 @@ def _when_started(quorum: Quorum, log: LogView) -> str:
     return f"the node would go on with what it holds below offset {cut} and in snapshots, and fetch the rest from the leader"
 
 
-def _second_histories(quorum: Quorum) -> Iterator[BadRow]:
-    """What the voters of its own epochs had committed is committed, whatever else runs now."""
-    for log, found in _by_copy(quorum, quorum.is_second_history):
-        yield _history_row(quorum, log, *_newest(found))
-
-
 def _by_copy(
     quorum: Quorum, is_meant: Callable[[Comparison, DifferingRun], bool]
-) -> "Iterator[tuple[LogView, list[tuple[Comparison, DifferingRun]]]]":
+) -> Iterator[tuple[LogView, list[Difference]]]:
     """Each copy with its differences of one kind; copies without any are left out."""
+    every = _differences(quorum, is_meant)
     for log in sorted(quorum.peers, key=lambda one: natural(one.label)):
-        found = [
-            (comparison, run)
-            for comparison in quorum.differing
-            if comparison.one is log
-            for run in comparison.runs
-            if is_meant(comparison, run)
-        ]
+        found = [pair for pair in every if pair[0].one is log]
         if found:
             yield log, found
 
@@ -226,14 +219,7 @@ def _committed_advice(quorum: Quorum, side: Side) -> str:
     finding of single_leader_per_epoch, settle that first.""",
 )  # fmt: skip
 def matching(quorum: Quorum) -> Iterator[BadRow]:
-    wanted = [
-        (comparison, run)
-        for comparison in quorum.differing
-        for run in comparison.runs
-        if run.same_epoch_at is not None
-        and not is_second_history_of_either(quorum, comparison, run)
-    ]
-    for side in _outliers(quorum, wanted):
+    for side in _outliers(quorum, lambda _, run: run.same_epoch_at is not None):
         run, log, other = side.run, side.comparison.one, side.comparison.other.label
         at = run.same_epoch_at or run.start
         index = log.index_at(at)
@@ -278,14 +264,12 @@ def tails(quorum: Quorum) -> Iterator[BadRow]:
     yield from _other_differences(quorum, told)
 
 
-def _newest(found: "list[tuple[Comparison, DifferingRun]]") -> "tuple[Comparison, DifferingRun]":
+def _newest(found: list[Difference]) -> Difference:
     """The difference from the copy that is furthest in the newest epoch."""
     return max(found, key=lambda pair: pair[0].other.newness)
 
 
-def _tail_row(
-    quorum: Quorum, log: LogView, found: "list[tuple[Comparison, DifferingRun]]"
-) -> BadRow:
+def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
     start = min(run.start for _, run in found)
     comparison, run = _newest(found)
     leader, end = comparison.other, log.end_offset or 0
@@ -298,17 +282,16 @@ def _tail_row(
     proven = log.label in quorum.never_committed
     objects = known_losses(quorum, log.label, cut)
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
-    return BadRow(
-        log.label,
+    return at_batch(
+        log,
+        int(log.rows[index]),
         f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut} on, which a restart cuts. "
         f"The tail is of epoch {epoch}, and the other copies go on without it in epoch {newer}. "
         f"{_fate_in_words(quorum, newer, proven)} {told}",
-        log.path(int(log.rows[index])),
-        int(log.evidence.log.positions[log.rows[index]]),
         start,
         end,
-        epoch,
-        leader.label,
+        epoch=epoch,
+        other_replica=leader.label,
         evidence={
             "truncation_offset": cut,
             "records_lost": lost["records"],
@@ -386,16 +369,15 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
     passed over in silence.
     """
     lower = quorum.bounds.lower
-    wanted = [
-        (comparison, run)
-        for comparison in quorum.differing
-        for run in comparison.runs
-        if run.start >= lower
-        and run.same_epoch_at is None
-        and not is_tail_of_either(quorum, comparison, run)
-        and not is_second_history_of_either(quorum, comparison, run)
-    ]
-    for side in _outliers(quorum, wanted):
+    others = _outliers(
+        quorum,
+        lambda one, run: (
+            run.start >= lower
+            and run.same_epoch_at is None
+            and not is_tail_of_either(quorum, one, run)
+        ),
+    )
+    for side in others:
         log, run, other = side.comparison.one, side.run, side.comparison.other.label
         cut = truncation_offset(log, side.comparison.other)
         yield _row(
@@ -411,17 +393,13 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
 
 def _row(quorum: Quorum, side: Side, offset: int, message: str, evidence: dict[str, Any]) -> BadRow:
     log, run = side.comparison.one, side.run
-    index = log.index_at(offset)
-    row = int(log.rows[index])
-    return BadRow(
-        log.label,
+    return at_batch(
+        log,
+        int(log.rows[log.index_at(offset)]),
         message,
-        log.path(row),
-        int(log.evidence.log.positions[row]),
         offset,
         run.end,
-        int(log.raw_epochs[index]),
-        side.comparison.other.label,
+        other_replica=side.comparison.other.label,
         evidence={
             "agreeing": list(side.agreeing),
             "outlier_by_majority": log.label if side.by_majority else None,

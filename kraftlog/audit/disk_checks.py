@@ -33,11 +33,8 @@ from kraftlog.quorum.snapshots import SnapshotView
 
 def _with_retention(quorum: Quorum) -> list[LogView]:
     """Logs whose node drops what is old; a pulled copy keeps everything."""
-    return [log for log in quorum.logs if log.evidence.segments and not _is_apart(log)]
-
-
-def _is_apart(log: LogView) -> bool:
-    return log.evidence.single_file or log.evidence.is_pulled
+    found = [log for log in quorum.logs if log.evidence.segments]
+    return [log for log in found if not (log.evidence.single_file or log.evidence.is_pulled)]
 
 
 def _over_logs(quorum: Quorum) -> Coverage:

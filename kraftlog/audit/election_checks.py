@@ -1,7 +1,9 @@
-"""Checks of elections: how long leaders lead, and whether the newest one has committed anything.
+"""Checks of elections: how long leaders lead, whether the newest one has committed anything, and
+controllers that fetch and never arrive, with all signs of one in one finding.
 
-In: the epochs of the logs and of `quorum-state`. That there are very many elections is told by
-`election_storm`. Source: KIP-1219, strimzi#11613, strimzi#12760, KAFKA-19541, KAFKA-20661.
+In: the epochs of the logs and of `quorum-state`, `quorum.joining`. That there are very many
+elections is told by `election_storm`. Source: KIP-1219, strimzi#11613, strimzi#12760, KAFKA-19541,
+KAFKA-20661.
 """
 
 from collections import Counter
@@ -9,16 +11,25 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text
 from kraftlog.audit.health_checks import Reason
+from kraftlog.audit.triage import called
 from kraftlog.log.batch import CONTROL
-from kraftlog.plain import counted, some
+from kraftlog.plain import counted, sentence, some
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.ends import is_closed_at_end
-from kraftlog.quorum.joining import busiest_hour, elections_in
+from kraftlog.quorum.joining import (
+    FORMER_FETCH_BYTES,
+    Joining,
+    busiest_hour,
+    elections_in,
+    is_controller,
+    stuck,
+)
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES, ROLES, number_of
 
 
 def _over_elections(quorum: Quorum) -> Coverage:
@@ -56,15 +67,13 @@ def tenures(quorum: Quorum) -> Iterator[BadRow]:
     least, most, limit = (one / 1000 for one in (short.min(), short.max(), limits.tenure_ms))
     led = Counter(log.leaders[one.epoch] for one in run if one.epoch in log.leaders)
     names = [f"controller {node} ({counted(times, 'time')})" for node, times in led.most_common(5)]
-    yield BadRow(
-        log.label,
+    yield at_batch(
+        log,
+        run[0].row,
         f"From offset {run[0].start_offset} on, {count} leaders in a row led for less than {limit:,.0f} s each ({least:,.1f} to {most:,.1f} s): {some(names)}. "
         "While leaders change, nobody can write metadata. "
         "Look for what they cannot do in time (controller.quorum.fetch.timeout.ms): reach a majority, or write to the disk.",
-        log.path(run[0].row),
-        int(log.evidence.log.positions[run[0].row]),
-        run[0].start_offset,
-        batch_leader_epoch=run[0].epoch,
+        epoch=run[0].epoch,
         evidence={
             "tenures": count,
             "shortest_ms": int(short.min()),
@@ -83,6 +92,77 @@ def _longest_run(flags: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[i
     lengths = edges[1::2] - edges[::2]
     longest = int(lengths.argmax())
     return int(edges[2 * longest]), int(lengths[longest])
+
+
+def _over_controllers(quorum: Quorum) -> Coverage:
+    labels = [log.label for log in quorum.peers if is_controller(quorum, log.evidence)]
+    return Coverage(tuple(labels), (), "no copy at hand is of a controller")
+
+
+@check(
+    "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219",
+    "a controller that needs a snapshot gets it",
+    action="watch", over=_over_controllers,
+    goes_by=("snapshot_part_ms", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT, ROLES),
+    meaning="""A controller needs a snapshot that the others have. It tries to get the snapshot,
+    and does not get it. The finding has all signs of that. Over a slow link an answer does not
+    arrive within controller.quorum.fetch.timeout.ms. The controller then stands for election,
+    which can cost the others their leader, and begins again (KAFKA-19541). A controller that is
+    only switched off knows no new epoch and is not told.""",
+    advice="""Stop that controller while you help it. From Kafka 4.3 on, lower
+    controller.quorum.fetch.snapshot.max.bytes there (KIP-1219); before 4.3, raise
+    controller.quorum.fetch.timeout.ms there. Or copy the snapshot and the log of a healthy
+    controller into its empty folder. See kraftlog plan join for each step that a joining
+    controller takes, and for how long the steps take over your link.""",
+)  # fmt: skip
+def can_join(quorum: Quorum) -> Iterator[BadRow]:
+    for one in stuck(quorum):
+        wanted, own = one.wanted.evidence, one.log.evidence
+        size = wanted.size_bytes
+        timeout = number_of(own, FETCH_TIMEOUT).value
+        chunk = min(size, number_of(own, FETCHED_SNAPSHOT_BYTES).value)
+        rate, former = (
+            int(part * 1000 / max(1, timeout)) for part in (chunk, min(size, FORMER_FETCH_BYTES))
+        )
+        yield BadRow(
+            one.log.label,
+            f"{sentence(called(quorum, one.log))} tries to join and does not arrive. "
+            f"{' '.join(_signs(one))} As long as it tries, it can force elections on the others (KAFKA-19541). "
+            f"Each answer must come within {timeout:,} ms ({FETCH_TIMEOUT}). "
+            f"That takes a link of {rate:,} bytes/s, or of {former:,} bytes/s before Kafka 4.3, which asks for 8 MiB at once. "
+            f"Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (from Kafka 4.3 on), or raise the timeout. "
+            f"Or put {wanted.name} of replica {one.wanted.replica} into its empty log folder by hand.",
+            one.part.path if one.part else one.log.evidence.folder,
+            offset=one.log.end_offset or 0,
+            other_replica=one.wanted.replica,
+            evidence={
+                "end_offset": one.log.end_offset or 0,
+                "snapshot": one.wanted.path,
+                "snapshot_size_bytes": size,
+                "elections_since": one.elections,
+                "epochs_ahead": one.ahead,
+                "part": one.part.path if one.part else None,
+                "part_size_bytes": one.part.evidence.size_bytes if one.part else None,
+                "part_stalled_ms": one.stalled_ms,
+                "least_bytes_per_second": rate,
+                "fetch_timeout_ms": timeout,
+            },
+        )
+
+
+def _signs(one: Joining) -> Iterator[str]:
+    end, wanted = one.log.end_offset or 0, one.wanted
+    yield (
+        f"Its log ends at offset {end}, and the leader would send it {wanted.evidence.name} of {counted(wanted.evidence.size_bytes, 'byte')}."
+    )
+    if one.part is not None:
+        size = one.part.evidence.size_bytes
+        age = f" and {one.stalled_ms / 1000:,.0f} s old" if one.stalled_ms else ""
+        yield f"Its {one.part.evidence.name} is {counted(size, 'byte')} long{age}."
+    if one.elections:
+        yield f"The others have had {counted(one.elections, 'leader')} since its log ended."
+    if one.ahead:
+        yield f"Its quorum-state is {counted(one.ahead, 'epoch')} above every log at hand."
 
 
 def _over_voters(quorum: Quorum) -> Coverage:
@@ -111,10 +191,16 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
     """A leader commits nothing of its epoch before its first record is on a majority."""
     if _why_unknown(quorum) is not None:
         return
-    epoch, leader = _newest_leader(quorum)
+    # By a LeaderChange record or a `quorum-state`; a vote that goes on has no leader.
+    epoch, leader = max(quorum.leaders.items(), default=(0, None))
     if leader is None:
         return
-    holders = [voter for voter, logs in quorum.holders.items() if _begins(logs, epoch)]
+    # They have the first record of that epoch, or what follows it.
+    holders = [
+        voter
+        for voter, logs in quorum.holders.items()
+        if any((log.last_epoch or 0) >= epoch for log in logs)
+    ]
     if len(holders) < quorum.bounds.majority and not _has_committed(quorum, epoch):
         # An older copy of a voter's disk beside it says nothing.
         lacking = [
@@ -148,18 +234,6 @@ def _holds_committed(quorum: Quorum, log: LogView) -> bool:
     """Whether a copy reaches as far as what is known to be committed."""
     end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
     return end >= quorum.bounds.lower
-
-
-def _newest_leader(quorum: Quorum) -> tuple[int, int | None]:
-    """The newest epoch with a leader, by a LeaderChange record or a `quorum-state`, and who it is;
-    a vote that goes on has none.
-    """
-    return max(quorum.leaders.items(), default=(0, None))
-
-
-def _begins(logs: tuple[LogView, ...], epoch: int) -> bool:
-    """Whether a voter holds the first record of an epoch, or what follows it."""
-    return any((log.last_epoch or 0) >= epoch for log in logs)
 
 
 def _not_replicated(

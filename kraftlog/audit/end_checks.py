@@ -7,7 +7,7 @@ Source: KIP-630 "Design", KAFKA-1211, KIP-595; KIP-853 for the ways to put a vot
 from collections.abc import Iterator
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
 from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
 from kraftlog.log import names
@@ -22,11 +22,11 @@ from kraftlog.quorum.shortfalls import LedEpoch, led_beyond
 
 def _own_files(quorum: Quorum) -> Coverage:
     """Logs that lie in a node's folder, with something beside them that can witness their end."""
-    able = [
-        log.label
-        for log in quorum.logs
+    own = {log.label: log for log in quorum.logs if not log.evidence.single_file}
+    able = {
+        label: log
+        for label, log in own.items()
         if log.evidence.segments
-        and not log.evidence.single_file
         and (
             log.evidence.epoch_checkpoint
             or log.evidence.quorum_state
@@ -34,30 +34,30 @@ def _own_files(quorum: Quorum) -> Coverage:
             or log.evidence.producer_ends
             or log.evidence.snapshots
         )
-    ]
-    alone = [
+    }
+    gaps = [
         (
-            log.label,
+            label,
             "no file beside its log could witness its end"
             if log.evidence.segments
             else "no segment of its log was copied",
         )
-        for log in quorum.logs
-        if not log.evidence.single_file and log.label not in able
+        for label, log in own.items()
+        if label not in able
     ]
-    early = [
-        (log.label, "its log was copied before the files beside it; copy it again")
-        for log in quorum.logs
-        if log.label in able and _copied_first(quorum, log)
+    gaps += [
+        (label, "its log was copied before the files beside it; copy it again")
+        for label, log in able.items()
+        if _copied_first(quorum, log)
     ]
-    unread = [
-        (log.label, f"its {one.name} cannot be read ({one.problem})")
-        for log in quorum.logs
+    gaps += [
+        (label, f"its {one.name} cannot be read ({one.problem})")
+        for label, log in able.items()
         for one in log.evidence.segments
-        if log.label in able and one.problem
+        if one.problem
     ]
-    found = Coverage(tuple(able), tuple(alone), "no file lies beside the log")
-    return but_for_unread(quorum, found.but_for([*early, *unread]), *_WITNESSES)
+    found = Coverage(tuple(able), (), "no file lies beside the log").but_for(gaps)
+    return but_for_unread(quorum, found, *_WITNESSES)
 
 
 _WITNESSES = (names.EPOCH_CHECKPOINT, names.QUORUM_STATE, names.INDEX, names.TIME_INDEX)
@@ -125,19 +125,14 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     until = furthest.end_offset
     # A node with a voter's id is told as one, whatever its directory id says.
     role = "voter" if quorum.is_voter_by_id(log.evidence) else quorum.role(log.evidence)
-    explained = copied_first(quorum, log, until)
-    observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
+    severity, advice = _what_to_do(quorum, log, end, found, role)
     return BadRow(
         log.label,
-        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {_what_to_do(role, explained, unwritten)}",
+        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {advice}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
-        severity="info"
-        if explained or unwritten
-        else "warning"
-        if observer or furthest.is_of_the_damage
-        else None,
+        severity=severity,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
             "held_intact_by": _holders(quorum, log, end, until),
@@ -226,26 +221,33 @@ def _entries(log: LogView) -> list[tuple[int, int]]:
     return file.value if file is not None and file.value else []
 
 
-def _what_to_do(role: str, explained: bool, unwritten: bool) -> str:
-    if unwritten:
+def _what_to_do(
+    quorum: Quorum, log: LogView, end: int, found: list[Witness], role: str
+) -> tuple[Severity | None, str]:
+    """How bad a lost end is, and what to do."""
+    if _may_be_unwritten(quorum, log, end, found):
         return (
+            "info",
             "The node may have stopped between its election and its first record. "
             "No other copy knows that epoch, so nothing that was committed is lost. "
-            "The node may start."
+            "The node may start.",
         )
-    if explained:
+    if copied_first(quorum, log, found[0].end_offset):
         return (
+            "info",
             "The node was writing while its files were copied, and its log was copied first. "
-            "Copy the node again to be sure."
+            "Copy the node again to be sure.",
         )
     if role == "observer":
         return (
+            "warning",
             "This node does not vote, and fetches what it lacks from the leader again. "
-            "Keep the folder until a majority of the voters is known to hold what is lost here."
+            "Keep the folder until a majority of the voters is known to hold what is lost here.",
         )
     return (
+        "warning" if found[0].is_of_the_damage else None,
         "Do not start this node: it would vote, and could be elected, as if these records had never been. "
-        "Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs."
+        "Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs.",
     )
 
 

@@ -84,14 +84,15 @@ def _comparison_row(
     quorum: Quorum, one: ImageComparison, later: Sequence[ImageComparison]
 ) -> BadRow:
     listed = "; ".join(found.text for found in one.differences[:3])
-    places = counted(one.difference_count, "place")
+    count = counted(one.difference_count, "place")
+    places = [{"path": found.path, "offset": found.end_offset} for found in later]
     note = image_note(quorum, one)
     files = some(list(map(_file, later)))
     which = "snapshot" if len(later) == 1 else "snapshots"
     again = f"The same differs in its later {which} {files}. " if later else ""
     return BadRow(
         one.replica,
-        f"Snapshot {_file(one)} differs from {one.basis} in {places}: {listed}. "
+        f"Snapshot {_file(one)} differs from {one.basis} in {count}: {listed}. "
         f"{again}A node that loads it goes on with a wrong state. "
         f"Set it aside and take another replica's snapshot.{' ' + note if note else ''}",
         one.path,
@@ -102,17 +103,13 @@ def _comparison_row(
             "basis": one.basis,
             "difference_count": one.difference_count,
             "differences": _differences(one),
-            **({"later": _places(later)} if later else {}),
+            **({"later": places} if later else {}),
         },
     )
 
 
 def _file(one: ImageComparison) -> str:
     return one.path.rsplit("/", 1)[-1]
-
-
-def _places(found: Sequence[ImageComparison]) -> list[dict[str, Any]]:
-    return [{"path": one.path, "offset": one.end_offset} for one in found]
 
 
 def _differences(one: ImageComparison) -> list[dict[str, Any]]:

@@ -57,7 +57,8 @@ class Images:
         """The image of a snapshot; None where its file cannot be read any more."""
         content = view.evidence.batches.ids.tobytes()
         if content not in self._known:
-            self._known[content] = self._loaded(view)
+            known = loaded(self.records, view, self.topics)
+            self._known[content] = None if known is None else SnapshotImage(known, doubt_of(view))
         self._known.move_to_end(content)
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)
@@ -70,10 +71,6 @@ class Images:
                 return
             self.of(view)
             pa.default_memory_pool().release_unused()  # tasks need it meanwhile
-
-    def _loaded(self, view: SnapshotView) -> SnapshotImage | None:
-        known = loaded(self.records, view, self.topics)
-        return None if known is None else SnapshotImage(known, doubt_of(view))
 
 
 def doubt_of(view: SnapshotView) -> str | None:
@@ -92,11 +89,16 @@ def images_apart(expected: Known, found: Known) -> tuple[tuple[KeyDifference, ..
     """(the first differences, how many there are) of a state against the one that is expected, as
     everyone may see them.
     """
-    one, other = expected.small.state.fork(), found.small.state.fork()
-    for key, mine, theirs in differing(expected.visible, found.visible):
+    return images_differ(*apart(expected, found))
+
+
+def apart(before: Known, after: Known) -> tuple[State, State]:
+    """Two states as everyone may see them; of the partitions only those that differ."""
+    one, other = before.small.state.fork(), after.small.state.fork()
+    for key, mine, theirs in differing(before.visible, after.visible):
         one.set("partitions", key, mine)
         other.set("partitions", key, theirs)
-    return images_differ(one, other)
+    return one, other
 
 
 def are_equal(one: Known, other: Known) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Severity, check
+from kraftlog.audit.check import BadRow, Severity, at_batch, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import (
     and_more,
@@ -65,19 +65,17 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
         columns = log.evidence.log
         for row, more in capped(np.flatnonzero(~columns.crc_valid).tolist()):
             start, end = int(columns.base_offsets[row]), int(columns.last_offsets[row]) + 1
-            known, following = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
+            known, following = offsets_of(log, *_at(columns, row))
             if not known <= start < end <= (following or end):
                 start, end = known, following or known + 1
             advice, evidence = remedy(quorum, log.label, start, end)
-            yield BadRow(
-                log.label,
+            yield at_batch(
+                log,
+                row,
                 f"The record batch of {offsets_text(start, end)} does not match its CRC-32C. "
                 f"Kafka would cut this log there at its next start. {advice}{and_more(more)}",
-                log.path(row),
-                int(columns.positions[row]),
                 start,
                 end,
-                int(columns.epochs[row]),
                 evidence=evidence | {"size_bytes": int(columns.sizes[row]), "more": more},
             )
     for snapshot in quorum.every_snapshot:
@@ -116,15 +114,12 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             count = int(columns.record_counts[row])
             size = counted(int(columns.sizes[row]), "byte")
             others, evidence = at_same_place(quorum, log, row)
-            yield BadRow(
-                log.label,
+            yield at_batch(
+                log,
+                row,
                 f"The header of the batch at offset {base} contradicts itself: it says {counted(count, 'record')} and a last offset delta of {delta:,}, in {size}. "
                 "Its CRC is right, so it was written wrong or somebody changed it. "
                 f"{others}{and_more(more)}",
-                log.path(row),
-                int(columns.positions[row]),
-                base,
-                batch_leader_epoch=int(columns.epochs[row]),
                 evidence=evidence
                 | {"record_count": count, "last_offset_delta": delta, "more": more},
             )
@@ -354,9 +349,8 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
         for row, more in capped(np.flatnonzero(log.misplaced).tolist()):
-            base, position = int(columns.base_offsets[row]), int(columns.positions[row])
-            segment = log.evidence.segments[int(columns.file[row])]
-            expected, _ = offsets_of(log, int(columns.file[row]), position)
+            base, segment = int(columns.base_offsets[row]), log.evidence.segments[columns.file[row]]
+            expected, _ = offsets_of(log, *_at(columns, row))
             does = (
                 "Kafka does not notice it when it starts"
                 if segment.reaches(int(columns.last_offsets[row]))
@@ -367,14 +361,12 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
                 if row < len(columns) - 1
                 else "Its base offset is damaged (no CRC covers it), or batches before it are gone: no other copy of it is at hand."
             )
-            yield BadRow(
-                log.label,
+            yield at_batch(
+                log,
+                row,
                 f"A batch says that it begins at offset {base}, where {expected} is due. "
                 f"{why} {does}: set this log folder aside and let the node fetch the log again.{and_more(more)}",
-                log.path(row),
-                position,
                 expected,
-                batch_leader_epoch=int(columns.epochs[row]),
                 evidence={"base_offset": base, "expected": expected, "more": more},
             )
         yield from _gaps(quorum, log)
@@ -382,18 +374,15 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
-    columns = log.evidence.log
     for hole, more in capped(_unexplained(log)):
         advice, evidence = remedy(quorum, log.label, hole.start, hole.end)
-        yield BadRow(
-            log.label,
+        yield at_batch(
+            log,
+            hole.row,
             f"{sentence(offsets_are(hole.start, hole.end))} missing: {_hole_words(log, hole)}. "
             f"{'' if _is_cut_before(log, hole) else _KEPT}{advice}{and_more(more)}",
-            log.path(hole.row),
-            int(columns.positions[hole.row]),
             hole.start,
             hole.end,
-            int(columns.epochs[hole.row]),
             evidence=evidence | {"expected": hole.start, "base_offset": hole.end, "more": more},
         )
 
@@ -418,7 +407,7 @@ _KEPT = "Kafka does not notice: a start keeps the hole, and the node's state lac
 def _is_cut_before(log: LogView, hole: Hole) -> bool:
     """Whether damaged bytes stand before a hole, at which Kafka cuts the log."""
     columns = log.evidence.log
-    file, position = int(columns.file[hole.row]), int(columns.positions[hole.row])
+    file, position = _at(columns, hole.row)
     segments = log.evidence.segments
     if any(one.faults for one in segments[:file]) or not columns.crc_valid[: hole.row].all():
         return True
@@ -466,18 +455,15 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
     usable[log.rows] = True
     odd = columns.crc_valid & log.header_sane & ~usable & ~log.misplaced
     for row, more in capped(np.flatnonzero(odd).tolist()):
-        base, position = int(columns.base_offsets[row]), int(columns.positions[row])
-        expected, _ = offsets_of(log, int(columns.file[row]), position)
-        yield BadRow(
-            log.label,
+        base, (expected, _) = int(columns.base_offsets[row]), offsets_of(log, *_at(columns, row))
+        yield at_batch(
+            log,
+            row,
             f"The batch at offset {base} stands where offset {expected} is due: the log goes back. "
             "Files of two copies were mixed, or a header is damaged. "
             f"Copy this replica again.{and_more(more)}",
-            log.path(row),
-            position,
             min(expected, base),
             max(expected, base),
-            int(columns.epochs[row]),
             evidence={"base_offset": base, "expected": expected, "more": more},
         )
 
@@ -510,13 +496,10 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                     if log.misplaced[row]
                     else "Kafka finds offsets by this name: rename the file back, its indexes too."
                 )
-                yield BadRow(
-                    log.label,
+                yield at_batch(
+                    log,
+                    row,
                     f"Segment {segment.name} begins with offset {base}, not with the {segment.base_offset} of its name. {advice}",
-                    segment.path,
-                    0,
-                    base,
-                    batch_leader_epoch=int(columns.epochs[row]),
                     evidence={"base_offset": base, "name_offset": segment.base_offset},
                 )
         yield from _foreign_segments(log)
@@ -560,19 +543,14 @@ def _foreign_segments(log: LogView) -> Iterator[BadRow]:
 )  # fmt: skip
 def epochs(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
-        columns = log.evidence.log
         back = np.flatnonzero(log.raw_epochs[1:] < log.raw_epochs[:-1]) + 1
         for index, more in capped(back.tolist()):
-            row = int(log.rows[index])
             was, now = int(log.raw_epochs[index - 1]), int(log.raw_epochs[index])
-            yield BadRow(
-                log.label,
+            yield at_batch(
+                log,
+                int(log.rows[index]),
                 f"The leader epoch goes back from {was} to {now} at offset {int(log.base[index])}. "
                 f"One of the two batches has a damaged header (no CRC covers the epoch), or does not belong here. Compare both with the other replicas.{and_more(more)}",
-                log.path(row),
-                int(columns.positions[row]),
-                int(log.base[index]),
-                batch_leader_epoch=now,
                 evidence={"previous_epoch": was, "more": more},
             )
 
@@ -589,21 +567,18 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
 )  # fmt: skip
 def leader_change(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
-        columns = log.evidence.log
         for start in log.epoch_starts[1:]:
             content = log.content(start.row)
             first = content.controls[0].type if content and content.controls else None
             damaged = content is not None and content.issue_count > 0
             if not start.certain or first == "LEADER_CHANGE" or damaged:
                 continue
-            yield BadRow(
-                log.label,
+            yield at_batch(
+                log,
+                start.row,
                 f"Epoch {start.epoch} begins at offset {start.start_offset} without a LeaderChange record. "
                 "Every leader of Kafka writes one first: the record was replaced, or the epoch in the header is damaged. "
                 "Compare this offset with the other replicas.",
-                log.path(start.row),
-                int(columns.positions[start.row]),
-                start.start_offset,
-                batch_leader_epoch=start.epoch,
+                epoch=start.epoch,
                 evidence={"first_record": first},
             )

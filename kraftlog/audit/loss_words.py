@@ -4,13 +4,11 @@ In: `Losses` as rows. Out: sentences. Shared by findings, plans and the page.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kraftlog.quorum.evidence import Losses
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.state.tables import TABLE
-
-Row = Mapping[str, Any]
 
 NAMES_SHOWN = 4
 _NOUNS = {"scram_credentials": ("SCRAM user", "SCRAM users"), "client_quotas": ("quota", "quotas")}
@@ -26,7 +24,7 @@ OF_ITSELF = "At the end of what both hold, only values differ that the cluster s
 NOTHING = "No topic, config, ACL, user or quota is lost."
 
 
-def loss_rows(losses: Losses) -> list[dict[str, Any]] | None:
+def loss_rows(losses: Losses) -> list[Row] | None:
     """The objects as rows; None where they are not known."""
     if losses.objects is None:
         return None
@@ -36,7 +34,7 @@ def loss_rows(losses: Losses) -> list[dict[str, Any]] | None:
     ]
 
 
-def known_losses(quorum: Quorum, label: str, offset: int) -> list[dict[str, Any]] | None:
+def known_losses(quorum: Quorum, label: str, offset: int) -> list[Row] | None:
     """What goes with the end of a replica's log from an offset on; None where it was not asked, or
     is not known.
     """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kraftlog.audit.difference_checks import Side, committed_sides
-from kraftlog.audit.images import Images
+from kraftlog.audit.images import Images, apart
 from kraftlog.explain.words import MOVES, plain_name
 from kraftlog.quorum.chain import whole
 from kraftlog.quorum.committed import candidates, committed_holder
@@ -22,8 +22,9 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import beyond_voters
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known
-from kraftlog.state.standing import Topics, differing
+from kraftlog.state.standing import Topics
 from kraftlog.state.state import Change, State
+from kraftlog.state.tables import TOPIC_RESOURCE
 
 NAMES_KEPT = 100
 """So many names of one kind are kept; all are counted."""
@@ -33,7 +34,6 @@ _BY_ITSELF = frozenset({"brokers", "controllers", "producer_ids"})
 """Tables that the nodes write again by themselves when they start or register; that one was
 unregistered they do not.
 """
-MOVED = "moved"
 
 
 Cut = tuple[str, int]
@@ -110,7 +110,7 @@ def _both(
     """The states of the other copy and of the one that stands against it."""
     logs, ends = (side.comparison.other, side.comparison.one), (_shared_end(side),)
     at = [_at(quorum, records, images, one, side.run.start, ends) for one in logs]
-    return _apart(at[0][0], at[1][0]) if all(at) else None
+    return apart(at[0][0], at[1][0]) if all(at) else None
 
 
 def lost_fields(
@@ -130,7 +130,7 @@ def _states(
     """The states at an offset and at the end of a log; of the partitions only those that differ."""
     end = max(offset, log.end_offset or 0)
     found = _at(quorum, records, images, log, offset, (offset, end))
-    return _apart(*found) if found else None
+    return apart(*found) if found else None
 
 
 def _at(
@@ -165,14 +165,6 @@ def _at(
     return found
 
 
-def _apart(before: Known, after: Known) -> tuple[State, State]:
-    one, other = before.small.state.fork(), after.small.state.fork()
-    for key, mine, theirs in differing(before.visible, after.visible):
-        one.set("partitions", key, mine)
-        other.set("partitions", key, theirs)
-    return one, other
-
-
 # --- as objects ----------------------------------------------------------------------------------
 
 
@@ -186,23 +178,20 @@ def _told(offset: int, before: State, after: State) -> Losses:
     changed = {one.key[0] for one in differences(before, after) if one.table == "topics"}
     named = {topics[one] for one in changed}
     for one in differences(before, after):
-        kind = _kind(one)
         if one.table == "partitions" and one.key[0] in changed:
             continue
-        if one.table == "configs" and one.key[0] == _TOPIC and one.key[1] in named:
+        if one.table == "configs" and one.key[0] == TOPIC_RESOURCE and one.key[1] in named:
             continue
-        if kind == MOVED or (one.table in _BY_ITSELF and kind != "removed"):
+        is_move = one.table == "partitions" and one.field in MOVES
+        if is_move or (one.table in _BY_ITSELF and one.change != "removed"):
             again.setdefault(one.table, set()).add(one.key)
             continue
-        names.setdefault((one.table, kind), {})[_name(one, before, after, topics)] = None
+        names.setdefault((one.table, one.change), {})[_name(one, before, after, topics)] = None
     counts = tuple(
         LossCount(table, kind, len(found), tuple(list(found)[:NAMES_KEPT]))
         for (table, kind), found in names.items()
     )
     return Losses(offset, counts, {table: len(keys) for table, keys in again.items()})
-
-
-_TOPIC = 2
 
 
 def _topic_names(before: State, after: State) -> dict[str, str]:
@@ -211,13 +200,6 @@ def _topic_names(before: State, after: State) -> dict[str, str]:
         for state in (before, after)
         for key, value in state.rows("topics").items()
     }
-
-
-def _kind(one: Difference) -> str:
-    """added, removed or changed by the records that are lost; `MOVED` where a partition's leader
-    moved.
-    """
-    return MOVED if one.table == "partitions" and one.field in MOVES else one.change
 
 
 def _name(one: Difference, before: State, after: State, topics: Mapping[str, str]) -> str:

@@ -6,7 +6,6 @@ the table `settings`. Of a text that Kafka would not start with the row says so.
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.config import SECRETS, Options, ValueOrigin, ValueSource, option_names
@@ -31,8 +30,8 @@ from kraftlog.quorum.settings import (
     VOTERS,
     number_of,
 )
+from kraftlog.relations import Row
 
-Row = dict[str, Any]
 HIDDEN = "(hidden)"
 
 _COMMITTED = (VOTER_SET, LOWER, UPPER)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.triage import and_held_by, and_more, capped, holding, told_once
 from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
@@ -270,13 +270,10 @@ def _compressed(quorum: Quorum) -> Iterator[BadRow]:
         which = f"The batch at offset {base} is"
         if count > 1:
             which = f"{count:,} batches from offset {base} on are"
-        yield BadRow(
-            log.label,
+        yield at_batch(
+            log,
+            row,
             f"{which} compressed ({codec}), and KRaft never compresses: find out who wrote that.",
-            log.path(row),
-            int(columns.positions[row]),
-            base,
-            batch_leader_epoch=int(columns.epochs[row]),
             evidence={
                 "batch_id": columns.id_text(row),
                 "detail": f"compressed with {codec}",
@@ -353,14 +350,6 @@ def _offset(log: LogView, place: tuple[int, int]) -> int:
 
 
 def _event(log: LogView, place: tuple[int, int], message: str, severity: Any) -> BadRow:
-    columns = log.evidence.log
-    return BadRow(
-        log.label,
-        message,
-        log.path(place[0]),
-        int(columns.positions[place[0]]),
-        _offset(log, place),
-        batch_leader_epoch=int(columns.epochs[place[0]]),
-        severity=severity,
-        evidence={"batch_id": columns.id_text(place[0]), "record_index": place[1]},
-    )
+    evidence = {"batch_id": log.evidence.log.id_text(place[0]), "record_index": place[1]}
+    offset = _offset(log, place)
+    return at_batch(log, place[0], message, offset, severity=severity, evidence=evidence)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Severity, check
+from kraftlog.audit.check import BadRow, Severity, at_batch, check
 from kraftlog.audit.coverage import Coverage, but_for_unread
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, restore_vote
@@ -458,14 +458,12 @@ def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
     yield from _sets_by_record(quorum)
     for log in quorum.peers:
         for offset, row in voter_sources.records_without_voters(log):
-            yield BadRow(
-                log.label,
+            yield at_batch(
+                log,
+                row,
                 f"The KRaftVoters record at offset {offset} does not name any voter. Kafka never writes such a record: by it nobody votes, and nobody can lead. "
                 "The last set of voters that names any is taken here. Find out who wrote it before any node starts.",
-                log.path(row),
-                int(log.evidence.log.positions[row]),
                 offset,
-                batch_leader_epoch=int(log.evidence.log.epochs[row]),
                 evidence={"voters": [], "source": f"the KRaftVoters record at offset {offset}"},
             )
 
@@ -523,7 +521,7 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
     for offset, holders in changes.items():
         members = holders.most_common(1)[0][0]
         source = f"the KRaftVoters record at offset {offset}"
-        label = _label_holding(quorum, offset)
+        label = next(log.label for log in quorum.peers if log.index_at(offset) >= 0)
         seen = (0, offset + 1)
         groups[offset] = [(offset, VoterSet(members, source, label, None, offset, seen))] * 2
     for one in quorum.own_snapshots:
@@ -534,10 +532,6 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
             groups[offset].append((one.end_offset, _of_snapshot(one, one.voters)))
     for group in groups.values():
         yield from _odd_ones([found for _, found in group])
-
-
-def _label_holding(quorum: Quorum, offset: int) -> str:
-    return next(log.label for log in quorum.peers if log.index_at(offset) >= 0)
 
 
 def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
@@ -677,14 +671,12 @@ def _elections(quorum: Quorum) -> Iterator[BadRow]:
     if len(tenures):
         least, median = tenures.min() / 1000, float(np.median(tenures)) / 1000
         held = f" In this log, each leader led for at least {least:,.1f} s, and half of them for at most {median:,.1f} s."
-    yield BadRow(
-        log.label,
+    yield at_batch(
+        log,
+        at.row,
         f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour{skipped_words}. "
         f"The limits are {allowed}.{held} Look for a controller that cannot fetch in time, or for a slow link.",
-        log.path(at.row),
-        int(log.evidence.log.positions[at.row]),
-        at.start_offset,
-        batch_leader_epoch=at.epoch,
+        epoch=at.epoch,
         evidence={
             "elections_in_an_hour": most,
             "skipped_epochs": gap,

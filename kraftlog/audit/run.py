@@ -1,14 +1,14 @@
 """Run all checks over one quorum: evidence → results, findings, an exit code.
 
 A failed check hides no other, and one that breaks is `errored`, never passed. Pure: the same
-evidence gives the same result.
+evidence gives the same result. A message and its evidence have a few KB, with a word on what was
+left out: a record of millions of replicas would else be a finding of many megabytes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kraftlog.audit.brief import REASON_LIMIT, brief, brief_text
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
 from kraftlog.audit.coverage import Coverage, JudgedRange, places
@@ -20,6 +20,11 @@ from kraftlog.quorum.model import Quorum
 
 HOLDS = "it holds"
 PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"
+MESSAGE_LIMIT = 2000
+EVIDENCE_LIMIT = 6000
+REASON_LIMIT = 800
+_SHORTEST = 40
+_NUMBER_SIZE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +198,48 @@ def _finding(check: Check, quorum: Quorum, row: BadRow) -> Finding:
     told = replace(row, message=brief_text(row.message), evidence=brief(row.evidence))
     node_id = quorum.node_id(row.replica)
     return Finding(check.name, _severity(check, row), check.scope, node_id, told)
+
+
+def brief_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """The text; where it has more characters than the limit, its beginning and its end, where
+    messages say what to do.
+    """
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit * 2 // 3], text[-limit // 4 :]
+    return f"{head} … ({len(text) - len(head) - len(tail):,} more characters) … {tail}"
+
+
+def brief(evidence: Mapping[str, Any], limit: int = EVIDENCE_LIMIT) -> dict[str, Any]:
+    """The evidence under all of its keys, with values that together have about so many characters
+    at most.
+    """
+    room = _Room(limit)
+    return {key: _kept(value, room) for key, value in evidence.items()}
+
+
+@dataclass
+class _Room:
+    left: int
+
+
+def _kept(value: Any, room: _Room) -> Any:
+    if isinstance(value, str):
+        text = brief_text(value, max(room.left, _SHORTEST))
+        room.left -= len(text)
+        return text
+    if isinstance(value, Mapping):
+        return dict(zip(value, _elements(list(value.values()), room), strict=False))
+    if isinstance(value, list | tuple | set | frozenset):
+        return _elements(list(value), room)
+    room.left -= _NUMBER_SIZE
+    return value
+
+
+def _elements(values: list[Any], room: _Room) -> list[Any]:
+    kept: list[Any] = []
+    for value in values:
+        if room.left <= 0:
+            return [*kept, f"… {len(values) - len(kept):,} more"]
+        kept.append(_kept(value, room))
+    return kept

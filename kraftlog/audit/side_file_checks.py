@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.triage import and_more, capped, restore_vote
 from kraftlog.log import names
 from kraftlog.plain import counted
@@ -264,10 +264,6 @@ def _orphan_words(log: LogView, index: IndexEvidence) -> str:
     return "No offset is missing there, and Kafka deletes such an index at its next start."
 
 
-def _is_last(log: LogView, segment: SegmentEvidence) -> bool:
-    return segment is log.evidence.segments[-1]
-
-
 def _entries(log: LogView, segment: SegmentEvidence, index: IndexEvidence) -> tuple[Longs, str]:
     """Entries that point at no batch's start, or at one that begins above the entry's offset."""
     columns = log.evidence.log
@@ -280,7 +276,7 @@ def _entries(log: LogView, segment: SegmentEvidence, index: IndexEvidence) -> tu
         hits = (positions[inside] == index.values) & (bases[inside] <= index.offsets)
         hits |= (positions[inside] == index.values) & log.misplaced[rows][inside]
     hits |= _damaged(segment, index.values)
-    if _is_last(log, segment):
+    if segment is log.evidence.segments[-1]:
         # The index of a live copy may be newer than its log.
         hits |= (index.values >= segment.size_bytes) & (index.offsets >= (log.end_offset or 0))
         hits |= _after_damage(segment, index.values)
@@ -326,7 +322,7 @@ def _time_entries(
     )
     if segment.faults:
         hits |= index.offsets > lasts[at]
-    if _is_last(log, segment):
+    if segment is log.evidence.segments[-1]:
         hits |= index.offsets >= (log.end_offset or 0)
     return np.flatnonzero(~hits), "names a time that the batch at that offset does not have"
 
@@ -352,14 +348,12 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
             continue
         row = int(log.rows[above[0]])
         offset, epoch = int(log.base[above[0]]), int(log.epochs[above[0]])
-        yield BadRow(
-            log.label,
+        yield at_batch(
+            log,
+            row,
             f"The batches from offset {offset} on are of epoch {epoch}, but quorum-state knows no epoch above {state.leader_epoch}. "
             f"This node could vote twice in an epoch that it has seen. {restore_vote(quorum, log)}",
-            log.path(row),
-            int(log.evidence.log.positions[row]),
-            offset,
-            int(log.last[above[-1]]) + 1,
-            epoch,
+            end_offset=int(log.last[above[-1]]) + 1,
+            epoch=epoch,
             evidence={"quorum_state_epoch": state.leader_epoch, "batches": len(above)},
         )

@@ -6,12 +6,12 @@ with the reason. Source: KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strim
 """
 
 from collections.abc import Iterator, Set
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, check
+from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, at_batch, check
 from kraftlog.audit.grouping import record_note
 from kraftlog.audit.state_rules import Incoming, Refused, Said, Version, on_fault, on_record, on_row
 from kraftlog.audit.triage import at_same_place
@@ -45,19 +45,15 @@ def _query(name: str) -> Query:
 def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     log = quorum.by_label[issue.replica]
     columns = log.evidence.log
-    severity: Any = issue.severity
     text, evidence = issue.text, dict(issue.evidence)
     if evidence.get("kind") in STOPS_LOADERS and len(quorum.peers) > 1:
         held, places = at_same_place(quorum, log, issue.row)
         text, evidence = f"{text} {held}", {**evidence, **places}
-    return BadRow(
-        issue.replica,
+    return at_batch(
+        log,
+        issue.row,
         text,
-        log.path(issue.row),
-        int(columns.positions[issue.row]),
         int(columns.base_offsets[issue.row]) + issue.record_index,
-        batch_leader_epoch=int(columns.epochs[issue.row]),
-        severity=severity,
         evidence={"batch_id": columns.id_text(issue.row), **evidence},
     )
 
@@ -330,10 +326,11 @@ def _broker_epoch(step: Incoming) -> Iterator[Said]:
     if step.expected_base_offset <= epoch <= step.offset:
         return
     known = step.state.get("brokers", (broker,))
-    if known is not None and known["brokerEpoch"] == epoch:
+    since = -1 if known is None else known["brokerEpoch"]
+    if known is not None and since == epoch:
         if known["incarnationId"] == step.data["incarnationId"]:
             return
-    elif _may_be_from_before_3_6(step.state) and _since(known) < epoch <= step.offset:
+    elif _may_be_from_before_3_6(step.state) and since < epoch <= step.offset:
         return
     place = "the offset of that record"
     if step.batch_base_offset < step.offset:
@@ -351,10 +348,6 @@ def _may_be_from_before_3_6(state: State) -> bool:
     """
     level = state.get("features", (METADATA_VERSION,))
     return level is None or level["featureLevel"] < MV_3_6_IV0
-
-
-def _since(known: Data | None) -> int:
-    return -1 if known is None else int(known["brokerEpoch"])
 
 
 PRODUCER_IDS_INCREASE = state_check(

@@ -11,7 +11,7 @@ KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -118,7 +118,7 @@ class StateHistory:
         self._rules = Rules.over(self.chain, self.issues, quorum.thresholds)
         self._stops, self._doubts = _remarks(self.chain)
         if told is not None:
-            if self._stops or self._doubts.found:
+            if self._stops or self._doubts:
                 raise NotTold
             for one in (told.issues, told.rules.issues):
                 self.issues.merge(one)
@@ -277,7 +277,7 @@ class StateHistory:
         """Take in one window; from a record of a newer Kafka on, what the state should be is not
         known.
         """
-        doubt = None if line.doubt else self._doubts.first_in(window)
+        doubt = None if line.doubt else _first_in(window, self._doubts)
         watched = window if doubt is None else window.between(window.start_offset, doubt.offset)
         if is_first and line.doubt is None:
             self._rules.past.leaders(watched, _leaders_of(line.state.partitions))
@@ -466,12 +466,13 @@ class StateHistory:
         told: tuple[KeyDifference, ...],
         count: int,
         *,
+        check: str = EQUALS,
         has_base: bool = True,
     ) -> None:
         for one in group:
             self.comparisons.append(
                 ImageComparison(
-                    EQUALS, one.replica, one.path, one.end_offset, one.epoch, other, basis, told,
+                    check, one.replica, one.path, one.end_offset, one.epoch, other, basis, told,
                     count, has_base,
                 )
             )  # fmt: skip
@@ -509,14 +510,9 @@ class StateHistory:
         doubt = one.doubt or other.doubt
         if count and doubt:
             self._skip(AGREE, group[0].replica, f"{group[0].evidence.name}: {doubt}")
-            return
-        for one_of in group if count else ():
-            self.comparisons.append(
-                ImageComparison(
-                    AGREE, one_of.replica, one_of.path, one_of.end_offset, one_of.epoch,
-                    right.replica, f"the snapshot of the same id on {right.replica}", told, count,
-                )
-            )  # fmt: skip
+        elif count:
+            basis = f"the snapshot of the same id on {right.replica}"
+            self._compare(group, right.replica, basis, told, count, check=AGREE)
 
     def _skip_rules(self, doubt: str | None) -> None:
         """Records cannot be judged by a state in doubt."""
@@ -535,21 +531,16 @@ class _Doubt:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Doubts:
-    """All of them, in offset order."""
-
-    found: tuple[_Doubt, ...]
-
-    def first_in(self, window: RecordWindow) -> _Doubt | None:
-        """The first one in a window."""
-        at = bisect_left(self.found, window.start_offset, key=lambda one: one.offset)
-        inside = at < len(self.found) and self.found[at].offset < window.end_offset
-        return self.found[at] if inside else None
+def _first_in(window: RecordWindow, doubts: Sequence[_Doubt]) -> _Doubt | None:
+    """The first one in a window."""
+    at = bisect_left(doubts, window.start_offset, key=lambda one: one.offset)
+    return doubts[at] if at < len(doubts) and doubts[at].offset < window.end_offset else None
 
 
-def _remarks(links: Chain) -> tuple[dict[int, _Stop], _Doubts]:
-    """The links after which the state is not known, and the records that put it in doubt."""
+def _remarks(links: Chain) -> tuple[dict[int, _Stop], list[_Doubt]]:
+    """The links after which the state is not known, and the records that put it in doubt, in offset
+    order.
+    """
     stops: dict[int, _Stop] = {}
     doubts: list[_Doubt] = []
     for at, issue in _issues(links):
@@ -560,7 +551,7 @@ def _remarks(links: Chain) -> tuple[dict[int, _Stop], _Doubts]:
             stops.setdefault(at, _Stop(log.label, offset, why))
         elif issue.kind == UNKNOWN and not log.evidence.log.attributes[links.row[at]] & CONTROL:
             doubts.append(_Doubt(offset, issue.text))
-    return stops, _Doubts(tuple(sorted(doubts, key=lambda one: one.offset)))
+    return stops, sorted(doubts, key=lambda one: one.offset)
 
 
 def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:

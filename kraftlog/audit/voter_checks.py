@@ -1,24 +1,38 @@
 """Checks of the voters against the disks and addresses that they are at, and of brokers' folders
 against the topics that there are.
 
-In: the voter set, `meta.properties` of the copies, the newest state. Source: KIP-853, KIP-1347,
-KAFKA-19850, strimzi/proposals#203, KAFKA-14616.
+In: the voter set, `meta.properties` and server.properties of the copies, the topic folders beside a
+log with their partition.metadata, the newest state and its history. Source: KIP-853, KIP-1347,
+KAFKA-19850, KAFKA-20427, KAFKA-20661, strimzi/proposals#203, KIP-516, KAFKA-14616, KAFKA-21022.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.health_checks import Reason, at_text, health_check, row, since_text
+from kraftlog.audit.health_checks import (
+    Reason,
+    at_text,
+    health_check,
+    health_of,
+    row,
+    since_text,
+)
+from kraftlog.audit.triage import replicas_text
 from kraftlog.message.spec import ZERO_UUID
-from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.plain import counted, some
+from kraftlog.quorum.evidence import PartitionFolder, ReplicaEvidence
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.settings import AUTO_JOIN
+from kraftlog.quorum.settings import AUTO_JOIN, CONTROLLERS, LISTENERS, VOTERS
 from kraftlog.quorum.voters import (
     Members,
+    configured_places,
+    contradictions,
     disjoint_majorities,
     log_voter_changes,
+    places_of,
+    static_places,
     voters_text,
 )
 
@@ -219,20 +233,253 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
             told.add(key)
             one, other = (list(ids) for ids in apart)
             old, new = (before.members, after.members), (after.members, before.members)
-            yield BadRow(
-                log.label,
+            index = log.index_at(after.offset or 0)
+            yield at_batch(
+                log,
+                int(log.rows[index]),
                 "Too many voters changed at once. "
                 f"They were {voters_text(before.ids, *old)} by {before.source}. They became {voters_text(after.ids, *new)} by {after.source}. "
                 f"A majority of the old voters is {voters_text(one, *old)}. A majority of the new voters is {voters_text(other, *new)}. "
                 "They share no voter, so each could have elected a leader and committed records of its own. "
                 "Compare the copies of all of them before any node starts, and change voters one at a time.",
-                log.path(int(log.rows[log.index_at(after.offset or 0)])),
-                int(log.evidence.log.positions[log.rows[log.index_at(after.offset or 0)]]),
                 after.offset,
-                batch_leader_epoch=int(log.epochs[log.index_at(after.offset or 0)]),
+                epoch=int(log.epochs[index]),
                 evidence={
                     "voters_before": list(before.ids),
                     "voters_after": list(after.ids),
                     "disjoint_majorities": [one, other],
                 },
             )
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+
+def _over_addresses(quorum: Quorum) -> Coverage:
+    voters = _by_voter_set(quorum)
+    found = health_of(quorum)
+    labels = [one.label for voter in voters for one in _copies(quorum, voter) if _listens(one)]
+    if found is not None and set(voters) & set(found.controllers):
+        labels += [log.label for log in quorum.peers]
+    labels += [one.label for one in _with_static(quorum)]
+    return Coverage(
+        tuple(dict.fromkeys(labels)),
+        (),
+        "no voter of a KRaftVoters record has registered as a controller, and no server.properties at hand says where controllers are",
+    )
+
+
+@check(
+    "voter_endpoints_agree", "warning", "replica", "KIP-853, KAFKA-20427, KIP-1347",
+    "a voter is where the voter set, or the others' settings, say that it is",
+    action="identity", over=_over_addresses, after="voter_directories_agree",
+    goes_by=(VOTERS, CONTROLLERS, *LISTENERS),
+    meaning="""A voter is at one address by the voter set (or by the others'
+    controller.quorum.voters), and at another by its own registration or its own
+    server.properties. Voters find each other by the voter set: after a change of names or ports,
+    when all of them are stopped, they may find no majority (KAFKA-20427).""",
+    advice="""Let the old names and ports lead to the nodes until there is a leader: a controller
+    that finds a leader updates its own endpoints (KIP-853). Change one controller at a time. If
+    the old addresses are gone for good, kraftlog recover writes a new quorum with the new ones.""",
+)  # fmt: skip
+def endpoints(quorum: Quorum) -> Iterator[BadRow]:
+    yield from _of_records(quorum)
+    yield from _of_settings(quorum)
+
+
+def _of_records(quorum: Quorum) -> Iterator[BadRow]:
+    """Where the voter set says that voters are, against what they say of themselves."""
+    moved = {
+        voter: list(_against(quorum, voter, places))
+        for voter, places in sorted(_by_voter_set(quorum).items())
+    }
+    away = {
+        voter
+        for voter, found in moved.items()
+        if any(source == SETTINGS for _, _, _, source in found)
+    }
+    left, majority = len(moved) - len(away), len(moved) // 2 + 1
+    lost = (
+        f" {len(away)} of {len(moved)} voters have moved like this, and {majority} must be found. "
+        "Once all voters are stopped, no leader can be elected unless the old addresses still lead to them."
+        if left < majority
+        else ""
+    )
+    for voter, found in moved.items():
+        for listener in dict.fromkeys(name for name, *_ in found):
+            held = [(other, source) for name, _, other, source in found if name == listener]
+            place = next(known for name, known, *_ in found if name == listener)
+            told = some([f"{other} by its own {source}" for other, source in held])
+            yield BadRow(
+                None,
+                f"Voter {voter} is at {place} by the voter set, but at {told} (listener {listener}). "
+                f"After a restart the other voters look for it at {place}."
+                f"{lost} Until there is a leader, let the old address lead to this node: the leader then takes the new address from the node itself. "
+                "Or begin a quorum at the new addresses with kraftlog recover.",
+                evidence={
+                    "voter_id": voter,
+                    "listener": listener,
+                    "by_voter_set": place,
+                    "by_itself": {source: other for other, source in held},
+                    "voters_moved": sorted(away),
+                },
+            )
+
+
+SETTINGS, REGISTRATION = "server.properties", "registration"
+
+
+def _by_voter_set(quorum: Quorum) -> dict[int, dict[str, str]]:
+    """host:port by listener of each voter."""
+    found = health_of(quorum)
+    voters = () if found is None else found.voters
+    return {one["voterId"]: places_of(one["endpoints"]) for one in voters}
+
+
+def _against(
+    quorum: Quorum, voter: int, places: dict[str, str]
+) -> Iterator[tuple[str, str, str, str]]:
+    """(listener, place by the voter set, another place, who says so)."""
+    found = health_of(quorum)
+    registered = found.controllers.get(voter) if found else None
+    if registered is not None:
+        told = places_of(registered["endPoints"])
+        for name, place, other in contradictions(places, told):
+            yield name, place, other, REGISTRATION
+    for copy in _copies(quorum, voter):
+        for name, place, other in contradictions(places, configured_places(copy)):
+            yield name, place, other, SETTINGS
+
+
+def _copies(quorum: Quorum, voter: int) -> list[ReplicaEvidence]:
+    return [log.evidence for log in quorum.holders.get(voter, ())]
+
+
+def _of_settings(quorum: Quorum) -> Iterator[BadRow]:
+    """Where the nodes look for a voter by controller.quorum.voters, against where it listens: each
+    voter once, with all that look for it elsewhere.
+    """
+    looking: dict[tuple[int, str], list[ReplicaEvidence]] = {}
+    for replica in _with_static(quorum):
+        for known in static_places(replica).items():
+            looking.setdefault(known, []).append(replica)
+    for (voter, place), replicas in sorted(looking.items()):
+        own = [found for one in _copies(quorum, voter) for found in _listens(one)]
+        if not own or any(_same_port(place, one) for one in own):
+            continue
+        file = replicas[0].server_properties
+        lookers = [one.label for one in replicas]
+        who = f"{replicas_text(lookers)} {'has' if len(lookers) == 1 else 'have'}"
+        yield BadRow(
+            replicas[0].label,
+            f"Voter {voter} is not where the others look for it: {who} {place} in controller.quorum.voters, but its own server.properties says {some(own)}. "
+            "They cannot reach it, so it can neither elect a leader nor be one. "
+            "Correct the addresses before any node starts.",
+            file.path if file else None,
+            evidence={
+                "voter_id": voter,
+                "looked_for_at": place,
+                "listens_at": own,
+                "looking": lookers,
+            },
+        )
+
+
+def _listens(replica: ReplicaEvidence) -> list[str]:
+    return list(configured_places(replica).values())
+
+
+def _same_port(place: str, other: str) -> bool:
+    """Names of one machine may differ between files; its port may not."""
+    return place.rpartition(":")[2] == other.rpartition(":")[2]
+
+
+def _with_static(quorum: Quorum) -> list[ReplicaEvidence]:
+    return [log.evidence for log in quorum.peers if static_places(log.evidence)]
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+def _no_folder(quorum: Quorum, found: Health) -> Reason:
+    if any(one.partition_folders for one in quorum.replicas):
+        return None
+    return "no topic folder with a partition.metadata lies beside a log at hand"
+
+
+@health_check(
+    "folders_match_topics", "warning", "state", "KIP-516, KAFKA-14616, KAFKA-21022",
+    "every topic folder of a broker at hand is of a topic that exists and is assigned to it",
+    action="watch", nothing=_no_folder, after="brokers_unfenced",
+    meaning="""A broker's disk has folders that belong to none of its partitions: by their
+    partition.metadata the topic id is that of no topic or of another topic, or the partition is
+    assigned to other brokers. While the broker was away, the topic was deleted, perhaps created
+    again under its name, or moved. Folders that Kafka is deleting are left out. At level info the
+    broker runs: it deletes such folders within moments, and the copy was made in between.""",
+    advice="""Nothing needs to be done: the broker renames these folders to -stray when it
+    starts. If their records are still wanted, copy the folders first.""",
+)  # fmt: skip
+def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    ids = {name: topic_id for topic_id, name in found.topic_names.items()}
+    for replica in quorum.replicas:
+        if replica.label in quorum.foreign:
+            continue
+        stray = [
+            (one, why)
+            for one in replica.partition_folders
+            if (why := _why_stray(found, ids, replica, one)) is not None
+        ]
+        if stray:
+            told = some([f"{one.name} ({why})" for one, why in stray], 6)
+            belongs, them = ("belongs", "it") if len(stray) == 1 else ("belong", "them")
+            runs = replica.node_id is not None and found.alive(replica.node_id)
+            moment = f" The broker runs, so that Kafka may just be deleting {them}." if runs else ""
+            yield BadRow(
+                replica.label,
+                f"{counted(len(stray), 'folder')} {belongs} to no partition of this broker: {told}."
+                f"{moment} When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records.",
+                stray[0][0].path,
+                severity="info" if runs else None,
+                evidence={
+                    "folders": [
+                        {
+                            "folder": one.name,
+                            "topic_id": one.topic_id,
+                            "path": one.path,
+                            "why": why,
+                        }
+                        for one, why in stray
+                    ]
+                },
+            )
+
+
+def _why_stray(
+    found: Health, ids: Mapping[str, str], replica: ReplicaEvidence, one: PartitionFolder
+) -> str | None:
+    """Why a folder is none of this broker's partitions; None where it is one. What Kafka is
+    deleting, or has set aside, is none of them, and no stray.
+    """
+    if one.fate is not None or one.topic_id is None:
+        return None
+    name = found.topic_names.get(one.topic_id)
+    if name is None:
+        return _gone(found, ids, one)
+    if name != one.topic:
+        return f"topic id {one.topic_id} is that of {name}, not of {one.topic}"
+    assigned = found.assigned.get((one.topic_id, one.number))
+    if assigned is None:
+        return f"{name} has no partition {one.number}"
+    if replica.node_id is not None and replica.node_id not in assigned:
+        return f"{name}-{one.number} is assigned to brokers {', '.join(map(str, assigned))}"
+    return None
+
+
+def _gone(found: Health, ids: Mapping[str, str], one: PartitionFolder) -> str:
+    now = ids.get(one.topic)
+    renewed = f"; {one.topic} has the id {now} now" if now is not None else ""
+    gone = found.past.topics.get(one.topic_id or "")
+    if gone is None:
+        return f"topic id {one.topic_id} is in no record at hand{renewed}"
+    other = "" if gone[0] == one.topic else f", when it was called {gone[0]}"
+    return f"topic id {one.topic_id} was deleted at {at_text(gone[1])}{other}{renewed}"

@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
@@ -22,11 +21,10 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
+from kraftlog.relations import Row
 from kraftlog.report.findings import print_findings
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
-
-Row = dict[str, Any]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

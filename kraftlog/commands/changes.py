@@ -6,7 +6,6 @@ elections and objects that are new, gone or changed.
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 from rich.markup import escape
 
@@ -14,17 +13,17 @@ from kraftlog.commands.command import add_format, add_roots, command
 from kraftlog.config import load_options
 from kraftlog.errors import InputError, UsageError
 from kraftlog.explain.moments import MomentSource
-from kraftlog.explain.net import net, object_rows
+from kraftlog.explain.timeline import net, object_rows
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import lost_everywhere
+from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.report.terminal import console_on
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
 
-Row = dict[str, Any]
 _DESCRIPTION = """\
 What changed since the last run of a lake: findings, replicas, elections and objects that are new,
 gone or changed. With --input, objects and elections between two offsets of the quorum's history.

@@ -6,7 +6,6 @@ range that could not be read.
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from kraftlog.audit.loss_words import UNKNOWN, apart_words, loss_rows, lost_words
 from kraftlog.audit.losses import apart_fields, losses_of, lost_fields
@@ -18,6 +17,7 @@ from kraftlog.pipeline.judge import replayed
 from kraftlog.plain import tell
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.liveness import snapshot_transfer_rows
@@ -33,8 +33,6 @@ from kraftlog.simulate.rows import (
 )
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
-
-Row = dict[str, Any]
 
 PLAN = family(
     "plan",

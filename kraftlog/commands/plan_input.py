@@ -17,10 +17,10 @@ from kraftlog.decode.listing import fault_row
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.quorum.evidence import BatchColumns, ReplicaEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link
 
-Row = dict[str, Any]
 _ROUND_TRIP_MS = 100
 """Of a link whose bandwidth alone was given: far away, as slow links are."""
 

@@ -7,7 +7,7 @@ In: parsed arguments. Out: rows on stdout, one per step or rule, the answer on s
 import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.losses import losses_of
@@ -23,6 +23,7 @@ from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.joining import FetchSettings, fetch_settings
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
+from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.failover_rows import TruncationRule, failover_rows
 from kraftlog.simulate.fetch import Dialect
@@ -33,7 +34,6 @@ from kraftlog.simulate.rows import likely_leaders
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
 
-Row = dict[str, Any]
 BANDWIDTH = 12_500_000
 """Of a link that was not named: 100 Mbit/s."""
 

@@ -20,6 +20,7 @@ from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
+from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import (
@@ -53,8 +54,6 @@ from kraftlog.simulate.traffic import (
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
 from kraftlog.state.image import Image
-
-Row = dict[str, Any]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,6 @@ In: parsed arguments. Out: rows on stdout. No Spark.
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
 from kraftlog.audit.origins import setting_rows
 from kraftlog.commands.command import add_format, command
@@ -14,10 +13,9 @@ from kraftlog.commands.values import add_conf
 from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in
+from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
-
-Row = dict[str, Any]
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

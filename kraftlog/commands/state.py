@@ -10,7 +10,6 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kraftlog.commands.command import add_format, command
 from kraftlog.commands.values import local_path, record_types, time_ms
@@ -27,6 +26,7 @@ from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at, offset_at_time
+from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import limits_of
@@ -35,7 +35,6 @@ from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
 from kraftlog.state.write import canonical_line, image_records, losses, lost_words
 
-Row = dict[str, Any]
 COMMITTED = "committed"
 PLACES = """\
 A state is that of all records below an offset. Which offset:

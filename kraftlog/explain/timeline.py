@@ -1,8 +1,9 @@
 """A subject's timeline: its moments with the leader of the time, whether they are committed, and
-sentences.
+sentences; and what is different between two offsets: each object once, from what to what.
 
-In: moments in order, a subject, what the quorum knows of leaders and of committed offsets. Out:
-`Entry`s, one per record; and rows for scripts.
+In: moments in order, a subject or two offsets, what the quorum knows of leaders and of committed
+offsets. Out: `Entry`s, one per record; the `Net` of all changes, of which what came and went in
+between is none; and rows for scripts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,8 +20,10 @@ from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import lost_everywhere
 from kraftlog.relations import moment as time_of
+from kraftlog.state.declare import Key
 from kraftlog.state.difference import of_key
 from kraftlog.state.state import Change
+from kraftlog.state.tables import TABLE
 
 TOLD_CHANGES = 12
 """So many changes of one record are told in sentences; the rest is counted."""
@@ -184,3 +187,46 @@ def _change_rows(change: Change, name: str) -> Iterator[dict[str, Any]]:
 def _iso(milliseconds: int) -> str | None:
     found: datetime | None = time_of(milliseconds)
     return None if found is None else found.isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """The changes from one offset to another (both exclusive ends of states), how topics are called,
+    and where the history at hand begins: later than the first where the beginning is missing.
+    """
+
+    changes: tuple[Change, ...]
+    names: TopicNames
+    begins: int
+
+
+def object_rows(found: Net) -> Iterator[dict[str, Any]]:
+    """One row per object that differs."""
+    for one in found.changes:
+        change = "changed"
+        if one.before is None or one.after is None:
+            change = "new" if one.before is None else "gone"
+        title = object_name(one, found.names)
+        text = "; ".join(sentences(one, found.names))
+        yield {"kind": "object", "change": change, "name": title, "text": text}
+
+
+def net(moments: Iterable[Moment], first: int, end: int) -> Net:
+    """What the records that became visible in [first, end) changed together, along `main`."""
+    found: dict[tuple[str, Key], Change] = {}
+    names, begins = TopicNames(), 0
+    for one in moments:
+        if one.lineage != MAIN:
+            break
+        names.take(one.changes)
+        if one.record_type == SNAPSHOT:
+            begins = one.offset
+        elif first <= one.seen_offset < end:
+            for change in one.changes:
+                at = change.table, change.key
+                before = found[at].before if at in found else change.before
+                found[at] = change._replace(before=before)
+    order = {name: index for index, name in enumerate(TABLE)}
+    told = [one for one in found.values() if one.before != one.after]
+    told.sort(key=lambda one: (order[one.table], str(one.key)))
+    return Net(tuple(told), names, begins)

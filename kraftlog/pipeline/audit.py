@@ -15,10 +15,11 @@ from kraftlog.config import Options
 from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.judge import Judged
 from kraftlog.pipeline.judged import judged_rows
-from kraftlog.pipeline.run import READING_LIMITS, Row, Run
+from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import THRESHOLDS
+from kraftlog.relations import Row
 from kraftlog.report.from_lake import (
     recorded_restart,
     recorded_rows,

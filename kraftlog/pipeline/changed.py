@@ -13,14 +13,14 @@ from posixpath import relpath
 from typing import Any
 
 from kraftlog.errors import LakeError, UsageError
-from kraftlog.explain.net import net, object_rows
 from kraftlog.explain.subject import Subject
+from kraftlog.explain.timeline import net, object_rows
 from kraftlog.pipeline.explained import moments_in
 from kraftlog.quorum.lineages import MAIN
+from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import lake_at
 
-Row = dict[str, Any]
 _ABOUT = ("broker_id", "controller_id", "voter_id", "kind", "blocks_upgrade", "detail")
 """What of a finding's evidence says what it is about, where it is about no place."""
 

@@ -14,8 +14,9 @@ from kraftlog.contracts.suites import AUDIT, ContractResult, Suite, audit_suite,
 from kraftlog.failures import in_short
 from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.every_table import all_tables
-from kraftlog.pipeline.run import Row, Run
+from kraftlog.pipeline.run import Run
 from kraftlog.plain import tell
+from kraftlog.relations import Row
 from kraftlog.tables.reports import CONTRACT_RESULTS
 
 

@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import pyarrow as pa
 
 from kraftlog.decode.tabular import coded
-from kraftlog.pipeline.run import Row, Run
+from kraftlog.pipeline.run import Run
+from kraftlog.relations import Row
 from kraftlog.tables.promise import Promise
 from kraftlog.tables.spec import CURRENT, GROWING, PER_RUN, RUN_ID, TableSpec
 

@@ -21,6 +21,7 @@ from kraftlog.explain.timeline import KnownHistory
 from kraftlog.pipeline.run import newest_run
 from kraftlog.quorum.holdings import Range, gaps
 from kraftlog.quorum.lineages import MAIN
+from kraftlog.relations import Row
 from kraftlog.state.declare import Data, Delete, Put, Replace, StateTable
 from kraftlog.state.history import SHOWN, VALIDITY
 from kraftlog.state.state import Change
@@ -29,7 +30,6 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import lake_at
 from kraftlog.tables.reports import FINDINGS
 
-Row = dict[str, Any]
 REMOVAL = "(a removal)"
 
 

@@ -4,7 +4,6 @@ the driver or in a task.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kraftlog.audit.collect import with_state
 from kraftlog.audit.origins import setting_rows
@@ -13,11 +12,10 @@ from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import Issue
 from kraftlog.audit.told import Before, Compared, Snapshot, Told
 from kraftlog.audit.watch import MassDeletion
-from kraftlog.pipeline.run import Row, run_numbered
+from kraftlog.pipeline.run import run_numbered
 from kraftlog.quorum.evidence import KeyDifference
 from kraftlog.quorum.health import Past, Since, Unclean
 from kraftlog.quorum.thresholds import Thresholds
+from kraftlog.relations import Row
 from kraftlog.state.history import tells_whole
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.reports import JUDGED

@@ -3,7 +3,7 @@
 In: options. Out: sentences. Checking writes nothing and needs no lease; the others hold it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kraftlog.config import Options
 from kraftlog.errors import LakeError
@@ -25,10 +25,10 @@ class Checked:
 
 
 def check(options: Options) -> Checked:
-    """What is damaged or missing.
+    """What is damaged or missing; the log of each table is read once.
 
     Raises LakeError where there is no lake or not its key, or a run is at work on it."""
-    lake = lake_of(options)
+    lake = replace(lake_of(options), opened={})
     state = state_of(lake.root)
     if state.owner is not None:
         raise LakeError(f"{lake.root}: {at_work(state)}; check again when it has ended")

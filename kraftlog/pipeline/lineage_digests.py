@@ -7,10 +7,11 @@ Out: the rows of `lineages`, and the offset up to which the tables tell the same
 import pyarrow as pa
 
 from kraftlog.log.batch import content_hash
-from kraftlog.pipeline.run import Row, run_numbered
+from kraftlog.pipeline.run import run_numbered
 from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import LINEAGES
 

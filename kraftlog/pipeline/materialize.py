@@ -12,10 +12,11 @@ from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.judged import goes_on_from
 from kraftlog.pipeline.lineage_digests import grown_from, lineage_rows
-from kraftlog.pipeline.run import Row, Run, run_numbered
+from kraftlog.pipeline.run import Run, run_numbered
 from kraftlog.pipeline.states import States
 from kraftlog.quorum.lineages import MAIN, lineage_of, stretches
 from kraftlog.quorum.rows import epoch_rows, replica_rows
+from kraftlog.relations import Row
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile

@@ -27,7 +27,8 @@ from kraftlog.metrics.record_totals import (
     totals_of,
 )
 from kraftlog.quorum.evidence import Longs
-from kraftlog.tables.lake import Lake, Row, bounds_of
+from kraftlog.relations import Row
+from kraftlog.tables.lake import Lake, bounds_of
 from kraftlog.tables.parquet import open_parquet
 
 THREADS = 2

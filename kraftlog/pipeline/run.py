@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.fs as pafs
 
@@ -30,6 +30,7 @@ from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.lineages import Lineage, lineages
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of, make_folder_of
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from kraftlog.pipeline.tasks import Spark
 
 
-Row = dict[str, Any]
 StartSpark = Callable[[], "Spark"]
 READING_LIMITS = ("batch_limit_bytes", "decompress_limit_bytes")
 """Options that decide which record batches are read."""

@@ -25,12 +25,12 @@ from kraftlog.pipeline.histories import shared_versions
 from kraftlog.pipeline.known_records import scanned
 from kraftlog.pipeline.object_lives import ObjectLives, object_lives
 from kraftlog.pipeline.record_scan import Scanned
-from kraftlog.pipeline.run import Row, Run, last_writer
+from kraftlog.pipeline.run import Run, last_writer
 from kraftlog.quorum.growth import DAY_MS, per_day
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_snapshot
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.relations import moment
+from kraftlog.relations import Row, moment
 
 
 @dataclass(frozen=True)

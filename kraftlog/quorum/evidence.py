@@ -408,7 +408,6 @@ class StateIssue:
     record_index: int
     text: str
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    severity: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,19 +13,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import permutations
-from typing import Any
 
 from kraftlog.errors import InputError
 from kraftlog.quorum.copies import copied_before
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.simulate.election import Voter, outcomes, vote_end
 from kraftlog.simulate.fetch import truncate
 from kraftlog.simulate.join_rows import named
 from kraftlog.simulate.rows import Plans, likely_leaders
-
-Row = dict[str, Any]
 
 
 class TruncationRule(StrEnum):

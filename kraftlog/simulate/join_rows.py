@@ -6,7 +6,6 @@ contract. A follower without a copy begins with an empty disk. Source: KIP-630, 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import RESPONSE_BYTES, default_of, number_of
+from kraftlog.relations import Row
 from kraftlog.simulate.boot import Boot, Disk
 from kraftlog.simulate.disk import disk_of
 from kraftlog.simulate.extent import SnapshotId
@@ -31,7 +31,6 @@ from kraftlog.simulate.join import (
 from kraftlog.simulate.rows import Plans
 from kraftlog.simulate.snapshot_server import GONE, Recovery, recovery
 
-Row = dict[str, Any]
 NEW = "new"
 """The follower that nobody has seen: a new observer with an empty disk."""
 EMPTY = Disk(0, EpochVector((), 0))

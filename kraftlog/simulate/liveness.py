@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from math import ceil
 from statistics import median
-from typing import Any
 
 from kraftlog.errors import UsageError
 from kraftlog.log import names
@@ -26,8 +25,7 @@ from kraftlog.quorum.joining import (
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import kept_snapshots
 from kraftlog.quorum.snapshots import SnapshotView
-
-Row = dict[str, Any]
+from kraftlog.relations import Row
 
 
 @dataclass(frozen=True, slots=True)

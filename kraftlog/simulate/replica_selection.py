@@ -19,6 +19,7 @@ import pyarrow as pa
 from kraftlog.errors import UsageError
 from kraftlog.native.folding import Lists, ascending
 from kraftlog.quorum.evidence import Longs
+from kraftlog.relations import Row
 from kraftlog.simulate.selectors import (
     BUILT_IN,
     ClientMetadata,
@@ -35,7 +36,6 @@ from kraftlog.simulate.selectors import (
 from kraftlog.simulate.traffic import Traffic, cost_per_month
 from kraftlog.state.state import State
 
-Row = dict[str, Any]
 Floats = npt.NDArray[np.float64]
 FROM_LEADER = -1
 """Of the metric preferred-read-replica: the consumer reads from the leader."""

@@ -16,9 +16,8 @@ from kraftlog.audit.state_checks import STOPS_LOADERS
 from kraftlog.audit.triage import called, head
 from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.simulate.restart import Restart, Safety, restarts
-
-Row = dict[str, Any]
 
 
 def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:

@@ -10,18 +10,16 @@ Compaction", "Overview", "Design", "Changes to Leader Election", "Fetch", KAFKA-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.simulate.boot import Boot, boot, start
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
 from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs, truncate
 from kraftlog.simulate.lost import TypeCounts, lost_types
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ KIP-1166.
 
 from collections.abc import Iterator
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 from kraftlog.simulate.rows import Plans
 
-Row = dict[str, Any]
 MAX_WAIT_MS = 500
 """Default of replica.fetch.max.wait.ms, and how long KRaft's leader lets a fetch wait."""
 AT_ONCE, WAITS = "at_once", "waits"

@@ -30,6 +30,7 @@ from kraftlog.errors import LakeError
 from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import refusal, why
 from kraftlog.plain import in_line
+from kraftlog.relations import Row
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, unwritable, write_file
 from kraftlog.tables.spec import TableSpec
@@ -44,8 +45,6 @@ _CONFIGURATION: Mapping[str, str | None] = {
     "delta.deletedFileRetentionDuration": "interval 1 days",
     "delta.checkpointInterval": "1000",
 }
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +98,7 @@ class Lake:
     `opened` holds the tables that have been opened under that lease, and None for those that are not
     there. While it lasts nobody else writes, and each opening reads a table's log, which on an
     object store takes longer than all else. A commit onto what is not the newest version after all
-    fails.
+    fails. Who only looks at a lake once may hold its tables open as well.
     """
 
     root: str

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.tables.lake import Rewritten, Row, as_text
+from kraftlog.relations import Row
+from kraftlog.tables.lake import Rewritten, as_text
 from kraftlog.tables.parquet import open_parquet, slices_of, write_file
 
 

@@ -12,7 +12,7 @@ from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.explain.moments import MomentSource
-from kraftlog.explain.net import net
+from kraftlog.explain.timeline import net
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum

@@ -5,6 +5,7 @@ what a disk has changed in silence is found where all is read again.
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import check, compact_lake, expire_lake
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import Outcome, run_pipeline, run_steps
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import Lake, LakeTable
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN
 from tests.golden.cases import DATA
@@ -51,10 +52,10 @@ class Lab:
 
     def contents(self) -> dict[str, list[str]]:
         """The rows of all tables; of those that hold rows per run, of the newest."""
-        newest = max(self.lake.read("runs").to_pylist(), key=lambda row: row["number"])["run_id"]
-        found = {}
+        lake, found = replace(self.lake, opened={}), {}
+        newest = max(lake.read("runs").to_pylist(), key=lambda row: row["number"])["run_id"]
         for name, spec in all_tables().items():
-            rows = self.lake.read(name).to_pylist()
+            rows = lake.bare_dataset(name).to_table().to_pylist()
             if spec.mode == PER_RUN:
                 rows = [row for row in rows if row["run_id"] == newest]
             without = CLOCKS | (COUNTS if name == "runs" else set())
@@ -166,6 +167,22 @@ def test_what_is_damaged_is_told_and_rebuilt(
     assert lab.contents() == lab.known
     assert not check(options).damaged
     assert not lab.run().is_new, "it is whole"
+
+
+def test_a_check_reads_the_log_of_each_table_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.again()
+    opened: list[str] = []
+    begin = LakeTable.__init__
+
+    def noted(self: LakeTable, path: str, **how: Any) -> None:
+        opened.append(Path(path).name)
+        begin(self, path, **how)
+
+    monkeypatch.setattr(LakeTable, "__init__", noted)
+    assert not check(load_options({"lake": lab.lake.root})).damaged
+    assert sorted(opened) == sorted(all_tables())
 
 
 def test_what_the_input_no_longer_holds_is_named(

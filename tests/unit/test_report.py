@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import vl_convert
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.errors import UsageError
@@ -20,6 +21,7 @@ from kraftlog.report.page import render_page
 from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import BrokerLoad, status_of
 from kraftlog.tables.lake import Lake
+from tests import drawings
 from tests.golden.cases import DATA
 from tests.unit.report_pages import (
     NOON,
@@ -43,6 +45,16 @@ BROKEN = "\x00\x1b[31m\ud800\u202e"
 @pytest.fixture(scope="module")
 def isolated() -> Reader:
     return read(render_page(audited(str(DATA / "isolated" / "replicas"))))
+
+
+def test_a_chart_is_drawn_alike_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that one drawing serves all other tests."""
+    quorum = audited(str(DATA / "isolated" / "replicas"))
+    known = render_page(quorum)
+    assert known.count("<svg") >= 2
+    monkeypatch.setattr(vl_convert, "vegalite_to_svg", drawings.draw)
+    for _ in range(2):
+        assert render_page(quorum) == known
 
 
 # --- what it shows ------------------------------------------------------------------------------
