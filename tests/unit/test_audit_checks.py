@@ -732,3 +732,13 @@ def test_a_second_copy_of_a_folder_is_told(tmp_path: Path) -> None:
     shutil.copytree(nodes[0].home, tmp_path / "1-old")
     rows = found(audit(tmp_path), "node_identity_unique")
     assert {rows[0].row.replica, rows[0].row.other_replica} == {"1", "1-old"}
+    assert "one voter votes twice" in rows[0].row.message
+
+
+def test_of_two_copies_of_a_folder_the_one_that_is_behind_is_named(tmp_path: Path) -> None:
+    """Whatever it is called: the newer one runs."""
+    nodes = quorum(tmp_path)
+    shutil.copytree(nodes[0].home, tmp_path / "0-new")
+    nodes[0].write(healthy_log()[:-1])
+    rows = found(audit(tmp_path), "node_identity_unique")
+    assert (rows[0].row.replica, rows[0].row.other_replica) == ("1", "0-new")

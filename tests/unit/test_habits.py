@@ -167,6 +167,15 @@ def test_records_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert "2026-11-21 00:56:50.960" in batches
 
 
+def test_a_range_that_holds_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ("--from-offset", "300", "--to-offset", "100"),
+        ("--since", "2026-11-21T12:00:00Z", "--until", "2026-11-21T12:00:00Z"),
+    ):
+        assert main(["records", f"{QUORUM}/1", *words]) == 2
+        assert f"nothing lies between {words[0]} and {words[2]}" in capsys.readouterr().err
+
+
 def test_odd_times_and_places_stay() -> None:
     row = {"path": "/elsewhere/x.log", "timestamp": -1, "max_timestamp": 1 << 62, "offset": 5}
     shown = readable({"/quorum/1": "1"}, row)
