@@ -79,7 +79,7 @@ def test_a_folder_of_other_things_is_refused(quorum: Path, tmp_path: Path) -> No
         (lake / name).mkdir(parents=True)
     said = refused(quorum, lake)
     assert "holds other things (letters, music, photos and 1 more)" in said
-    assert "name an empty folder" in said
+    assert "name a lake, or for a new one an empty folder" in said
 
 
 @pytest.mark.parametrize(
