@@ -33,10 +33,12 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
         for run in comparison.runs
         if _is_odd(quorum, label, run)
     ]
-    own_tail = quorum.tail_starts.get(label)
-    if own_tail is not None:
-        departs.append(own_tail)
     at = min(departs, default=bounds.lower)
+    confirmed = quorum.confirmed_ends.get(label, at)
+    if confirmed < min(at, bounds.lower, quorum.tail_starts.get(label, at)):
+        why = f"it carries a tail, and no other copy confirms what it holds from offset {confirmed} on"
+        return Committed(confirmed, why)
+    at = min(at, confirmed)
     if at < bounds.lower:
         return Committed(at, f"the other copies hold other records from offset {at} on")
     return Committed(bounds.lower, bounds.lower_reason)

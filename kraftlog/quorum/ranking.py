@@ -51,11 +51,9 @@ def restore_rows(quorum: Quorum) -> Iterator[Row]:
 
 
 def counts_until(quorum: Quorum, log: LogView) -> int:
-    """How far a copy counts: to where its own tail departs, and to what can be committed."""
-    ends = [Held.by(quorum, log).end_offset]
-    if log.label in quorum.tail_starts:
-        ends.append(quorum.tail_starts[log.label])
-    upper = quorum.bounds.upper
+    """How far a copy counts: as far as its own tail surely lies behind, and to what can be committed."""
+    end, upper = Held.by(quorum, log).end_offset, quorum.bounds.upper
+    ends = [end, quorum.confirmed_ends.get(log.label, end)]
     if upper is not None:
         ends.append(upper)
     return min(ends)
@@ -122,8 +120,10 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
             yield f"it holds all that is known to be committed, below offset {lower}"
         else:
             yield f"it lacks committed {offsets_text(last, lower)}"
-    tail = quorum.tail_starts.get(held.label)
-    if tail is not None:
+    tail = quorum.confirmed_ends.get(held.label)
+    if tail is not None and tail < quorum.leaves(held.label, held.end_offset):
+        yield f"no copy confirms it from offset {tail} on, and its own tail begins out of their sight: all that is left out"
+    elif tail is not None:
         yield f"its own tail from offset {tail} on is left out"
     elif one.limit < held.end_offset:
         yield f"what it holds from offset {one.limit} on cannot have been committed"
