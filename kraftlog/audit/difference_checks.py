@@ -250,7 +250,9 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
     action="restart", over=coverage.pairs,
     meaning="""Other replicas have gone on in a newer epoch without the end of a replica's log. This
     is what a leader that was cut off leaves behind. The node cuts the tail by itself when it finds
-    the newer leader. The finding says whether it is proven that none of it was committed.""",
+    the newer leader. The finding says whether it is proven that none of it was committed. Where
+    retention has removed what the other replicas held there, the tail may begin below the offset
+    that the finding names, which then says so.""",
     advice="""Read in the finding what is lost, and whether it is proven that none of it was
     committed. If that is proven, do again what is still wanted, and let a voter with a tail cut it
     and catch up before another voter goes down. If it is not, keep the folder. Before the node
@@ -282,10 +284,14 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
     proven = log.label in quorum.never_committed
     objects = known_losses(quorum, log.label, cut)
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
+    confirmed, below = min(cut, quorum.confirmed_ends[log.label]), ""
+    if quorum.tail_hides(log.label):
+        below = " or below"
+        told = f"Where it begins is out of sight, as the other copies begin later: what it holds from offset {confirmed} on may be lost as well. {told}"
     return at_batch(
         log,
         int(log.rows[index]),
-        f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut} on, which a restart cuts. "
+        f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut}{below} on, which a restart cuts. "
         f"The tail is of epoch {epoch}, and the other copies go on without it in epoch {newer}. "
         f"{_fate_in_words(quorum, newer, proven)} {told}",
         start,
@@ -294,6 +300,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
         other_replica=leader.label,
         evidence={
             "truncation_offset": cut,
+            "confirmed_end_offset": confirmed,
             "records_lost": lost["records"],
             "size_bytes_lost": lost["size_bytes"],
             "types_lost": dict(types.most_common()),

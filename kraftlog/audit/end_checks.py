@@ -340,7 +340,7 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
             (one, index)
             for one in quorum.peers
             if one is not log
-            and end < quorum.tail_starts.get(one.label, one.end_offset or 0)
+            and end < quorum.confirmed_ends.get(one.label, one.end_offset or 0)
             and (index := one.index_at(end)) >= 0
             and int(one.base[index]) < end
             and (log.is_empty or int(one.epochs[index]) == log.last_epoch)

@@ -513,7 +513,7 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
     """KRaftVoters records of snapshots between which no log changes the voters must be equal."""
     changes: dict[int, Counter[Members]] = defaultdict(Counter)
     for log in quorum.peers:
-        end = quorum.tail_starts.get(log.label, log.end_offset or 0)
+        end = quorum.confirmed_ends.get(log.label, log.end_offset or 0)
         for offset, _, _, members in voter_sources.log_voter_records(log):
             if offset < end:
                 changes[offset][members] += 1

@@ -176,7 +176,7 @@ def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]
     logs = quorum.peers if one.replica not in quorum.foreign else ()
     for log in sorted(logs, key=lambda log: log.label != one.replica):
         index = log.index_at(end - 1) if end > 0 else -1
-        if index < 0 or end > quorum.tail_starts.get(log.label, end):
+        if index < 0 or end > quorum.speaks_until(log, one.replica):
             continue
         if log.label == one.replica:
             is_in_own = True

@@ -37,7 +37,12 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
         # Most of the copies hold something else there.
         if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)
     ]
-    at = min([*departs, quorum.tail_starts.get(label, bounds.lower)])
+    at = min(departs, default=bounds.lower)
+    confirmed = quorum.confirmed_ends.get(label, at)
+    if confirmed < min(at, bounds.lower, quorum.tail_starts.get(label, at)):
+        why = f"it carries a tail, and no other copy confirms what it holds from offset {confirmed} on"
+        return Committed(confirmed, why)
+    at = min(at, confirmed)
     if at < bounds.lower:
         return Committed(at, f"the other copies hold other records from offset {at} on")
     return Committed(bounds.lower, bounds.lower_reason)

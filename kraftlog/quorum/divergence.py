@@ -64,6 +64,34 @@ class Comparison:
         """Whether both hold the same batch where the later one begins."""
         return self.common_end is not None and self.common_end > self.common_start
 
+    @property
+    def alike_until(self) -> int:
+        """Where the last batch ends that both hold alike, below their first difference."""
+        if self.common_end is None:
+            return 0
+        one, other = self.one, self.other
+        mine = one.base[: int(np.searchsorted(one.base, self.common_end, "left"))]
+        place = np.minimum(np.searchsorted(other.base, mine), len(other.base) - 1)
+        alike = np.flatnonzero(other.base[place] == mine)
+        return int(one.last[alike[-1]]) + 1 if len(alike) else 0
+
+    @property
+    def parts_by(self) -> int | None:
+        """By which offset the logs have parted, where that is out of sight as the other one begins
+        later: it holds something else from its first offset on, or goes on from the first one's end
+        in a newer epoch. Where that epoch did not begin there, they part before. None elsewhere.
+        """
+        one, other = self.one, self.other
+        if one.is_empty or other.is_empty or int(other.base[0]) <= int(one.base[0]):
+            return None
+        begins, epoch = int(other.base[0]), int(other.epochs[0])
+        is_amid = epoch > (one.last_epoch or 0) and epoch not in other.elections
+        goes_on = is_amid and begins == one.end_offset
+        if not goes_on and (not self.shares_offsets or self.begins_alike):
+            return None
+        before = one.index_at(begins - 1)
+        return int(one.base[before]) if is_amid and before >= 0 else begins
+
 
 def compare(one: LogView, other: LogView) -> Comparison:
     """What two logs hold at the offsets that both of them hold."""

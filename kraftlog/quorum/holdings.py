@@ -12,7 +12,6 @@ from functools import cached_property
 
 import numpy as np
 
-from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -70,7 +69,7 @@ class Held:
     @classmethod
     def shared(cls, quorum: Quorum, log: LogView) -> "Held":
         """The log of a replica, with the snapshots of all copies that its history goes through."""
-        until = quorum.leaves(log.label, log.end_offset or 0)
+        until = quorum.confirmed(log.label, log.end_offset or 0)
         found = (
             one
             for one in quorum.credible_snapshots
@@ -173,19 +172,8 @@ def kinship(one: Held, other: Held) -> tuple[int, int | None]:
     comparison = one.quorum.comparisons[one.label, other.label]
     differs = comparison.common_end if comparison.runs else _epochs_cross(one.log, other.log)
     marks = [*_common_ends(one, other), *_common_ends(other, one)]
-    same = max([_common_batch_end(comparison), _committed_until(other), *marks])
+    same = max([comparison.alike_until, _committed_until(other), *marks])
     return (same, None) if differs is None else (min(same, differs), differs)
-
-
-def _common_batch_end(comparison: Comparison) -> int:
-    """Where the last batch ends that two logs hold alike, below their first difference."""
-    one, other = comparison.one, comparison.other
-    if comparison.common_end is None:
-        return 0
-    mine = one.base[: int(np.searchsorted(one.base, comparison.common_end, "left"))]
-    place = np.minimum(np.searchsorted(other.base, mine), len(other.base) - 1)
-    alike = np.flatnonzero(other.base[place] == mine)
-    return int(one.last[alike[-1]]) + 1 if len(alike) else 0
 
 
 def _common_ends(one: Held, other: Held) -> Iterator[int]:

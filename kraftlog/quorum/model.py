@@ -290,8 +290,54 @@ class Quorum:
 
     @cached_property
     def tail_starts(self) -> dict[str, int]:
-        """For each replica with an uncommitted tail, the lowest offset at which one begins."""
+        """For each replica with an uncommitted tail, the lowest offset at which one is seen. It may
+        begin further below, which `confirmed_ends` tells.
+        """
         return self._starts(self.is_tail)
+
+    @cached_property
+    def confirmed_ends(self) -> dict[str, int]:
+        """For each replica with an uncommitted tail, how far its log surely is the quorum's: to where
+        the tail begins, or where that is out of sight, to where it is seen to agree with a log that
+        goes on in a newer epoch, or with a snapshot. A tail that is nowhere seen counts, too, where
+        another log goes on from its end.
+        """
+        found = dict(self.tail_starts)
+        # What a newer log confirms goes no further than it is confirmed itself.
+        for log in sorted(self.peers, key=lambda one: one.last_epoch or 0, reverse=True):
+            newer = self.newer_than(log)
+            parted = [
+                by
+                for one in newer
+                if (by := one.parts_by) is not None
+                and (log.label in self.tail_starts or not one.shares_offsets)
+            ]
+            if parted:
+                until = min([*parted, found.get(log.label, parted[0])])
+                alike = [min(one.alike_until, found.get(one.other.label, until)) for one in newer]
+                found[log.label] = min(until, max([*alike, self._in_snapshots(log, until)]))
+        return found
+
+    def newer_than(self, log: LogView) -> list[Comparison]:
+        """A log beside each one that goes on in a newer epoch."""
+        epoch = log.last_epoch or 0
+        others = (one.label for one in self.peers if (one.last_epoch or 0) > epoch)
+        return [self.comparisons[log.label, other] for other in others]
+
+    def _in_snapshots(self, log: LogView, end: int) -> int:
+        """Up to where snapshots hold what a log leads up to, below an offset."""
+        ends = [
+            one.end_offset
+            for one in self._voters_snapshots
+            if one.end_offset <= end and one.is_complete and _leads_up_to(log, one)
+        ]
+        return max(ends, default=0)
+
+    def is_seen_to(self, log: LogView) -> bool:
+        """Whether what goes on in a newer epoch shows a log's end, so that a tail would be seen."""
+        newer, end = self.newer_than(log), log.end_offset or 0
+        until = max((one.alike_until for one in newer), default=end)
+        return max(until, self._in_snapshots(log, end)) >= end
 
     @cached_property
     def never_committed(self) -> frozenset[str]:
@@ -318,15 +364,35 @@ class Quorum:
         return starts
 
     def leaves(self, label: str, end: int) -> int:
-        """Where a copy leaves the history that the quorum goes on with: where its uncommitted tail
-        or its second history begins, else its end.
+        """Where a copy is seen to leave the history that the quorum goes on with: where its
+        uncommitted tail or its second history begins, else its end.
         """
         return min(end, *(one.get(label, end) for one in (self.tail_starts, self.fork_starts)))
+
+    def confirmed(self, label: str, end: int) -> int:
+        """How far a copy surely tells that history: the same, or less where it leaves it out of
+        sight.
+        """
+        return min(self.leaves(label, end), self.confirmed_ends.get(label, end))
+
+    def tail_hides(self, label: str) -> bool:
+        """Whether an uncommitted tail begins below where it is seen, or may do so."""
+        start = self.tail_starts.get(label, 0)
+        return self.confirmed_ends.get(label, start) < start
+
+    def speaks_until(self, log: LogView, replica: str) -> int:
+        """How far a log tells what a replica's snapshots have to agree with: to where its tail is
+        seen to begin, or where the replica's own log shares nothing with it, as far as it is
+        confirmed.
+        """
+        is_shared = self.surely_agree(self.by_label[replica], log) > 0
+        known = self.tail_starts if is_shared else self.confirmed_ends
+        return known.get(log.label, log.end_offset or 0)
 
     @cached_property
     def chain(self) -> Chain:
         """The history that the copies hold together."""
-        return chain(self.peers, self.leaves)
+        return chain(self.peers, self.confirmed)
 
     def surely_agree(self, one: LogView, other: LogView) -> int:
         """How far two logs were seen to agree, up to what either of them misses; 0 where no batch
@@ -499,7 +565,8 @@ class Quorum:
         logs = [one for one in self.peers if not one.is_empty]
         for log in logs if end > 0 and snapshot.replica not in self.foreign else ():
             index = log.index_at(end - 1)
-            goes_to = self.leaves(log.label, log.end_offset or 0)
+            goes_to = self.speaks_until(log, snapshot.replica)
+            goes_to = min(goes_to, self.fork_starts.get(log.label, goes_to))
             if index >= 0 and end <= goes_to:
                 is_held = True
                 if int(log.epochs[index]) != epoch:
@@ -659,7 +726,7 @@ class Quorum:
         that has left the history before has no say, however often its tail was copied.
         """
         held = [
-            [one for one in copies if offset < self.leaves(one.label, one.end_offset or 0)]
+            [one for one in copies if offset < self.confirmed(one.label, one.end_offset or 0)]
             for copies in self.holding_at(offset).values()
         ]
         most = max(held, key=len, default=[])
@@ -677,6 +744,16 @@ class Quorum:
         """
         named = sorted(self.replicas, key=lambda one: natural(one.label))
         return Counter(name for one in named for name in dict(cluster_names(one)))
+
+
+def _leads_up_to(log: LogView, snapshot: SnapshotView) -> bool:
+    """Whether a log has a batch that ends where a snapshot does, in its epoch."""
+    end = snapshot.end_offset
+    index = log.index_at(end - 1)
+    return index >= 0 and (int(log.epochs[index]), int(log.last[index])) == (
+        snapshot.epoch,
+        end - 1,
+    )
 
 
 class LaterVote(NamedTuple):

@@ -50,11 +50,17 @@ def restore_rows(quorum: Quorum) -> Iterator[Row]:
         yield _row(quorum, rank, one)
 
 
+def counts_until(quorum: Quorum, log: LogView) -> int:
+    """How far a copy counts: as far as its own tail surely lies behind, and to what can be committed."""
+    end, upper = Held.by(quorum, log).end_offset, quorum.bounds.upper
+    ends = [end, quorum.confirmed_ends.get(log.label, end)]
+    if upper is not None:
+        ends.append(upper)
+    return min(ends)
+
+
 def _candidate(quorum: Quorum, log: LogView) -> Offer:
-    """A copy counts to where its own tail departs, and to what can be committed."""
-    held = Held.by(quorum, log)
-    ends = held.end_offset, quorum.tail_starts.get(log.label), quorum.bounds.upper
-    limit = min(one for one in ends if one is not None)
+    held, limit = Held.by(quorum, log), counts_until(quorum, log)
     ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
     damages = _damages(quorum, log)
     if not ranges:
@@ -106,8 +112,10 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
             yield f"it holds all that is known to be committed, below offset {lower}"
         else:
             yield f"it lacks committed {offsets_text(last, lower)}"
-    tail = quorum.tail_starts.get(held.label)
-    if tail is not None:
+    tail = quorum.confirmed_ends.get(held.label)
+    if tail is not None and tail < quorum.leaves(held.label, held.end_offset):
+        yield f"no copy confirms it from offset {tail} on, and its own tail begins out of their sight: all that is left out"
+    elif tail is not None:
         yield f"its own tail from offset {tail} on is left out"
     elif one.limit < held.end_offset:
         yield f"what it holds from offset {one.limit} on cannot have been committed"

@@ -55,6 +55,8 @@ def unknown(found: Recovered) -> Iterator[str]:
     if found.bounds.open_voters:
         who = _voters(found.bounds.open_voters)
         yield f"What {who} held after the end of the copy: nothing proves that the log ended there."
+    for label, confirmed in found.unseen:
+        yield f"What of {label} is lost from offset {confirmed} on and not told above: where it leaves the history of this plan is out of sight, as the other copies begin later."
     for fault in image.faults[:TOLD]:
         at = (
             "in the snapshot" if fault.origin.offset is None else f"at offset {fault.origin.offset}"

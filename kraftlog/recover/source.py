@@ -71,7 +71,8 @@ class OldBroker:
 class Recovered:
     """The image that a new quorum begins with. Below `proven` it is known to be committed;
     `bounds` and `cluster_id` are the old quorum's, `brokers` are those that it knows. `apart` are the
-    copies and snapshots of other quorums, in words.
+    copies and snapshots of other quorums, in words. `unseen` are the copies that leave the history
+    out of sight, and how far others confirm them.
     """
 
     image: Image
@@ -83,6 +84,7 @@ class Recovered:
     brokers: tuple[OldBroker, ...]
     cluster_id: str | None
     apart: tuple[str, ...] = ()
+    unseen: tuple[tuple[str, int], ...] = ()
 
 
 def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
@@ -105,7 +107,17 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
         tuple(_apart(quorum)),
+        tuple(_unseen(quorum)),
     )
+
+
+def _unseen(quorum: Quorum) -> Iterator[tuple[str, int]]:
+    """The copies that leave the history below where it is seen."""
+    for log in quorum.peers:
+        end = log.end_offset or 0
+        confirmed = quorum.confirmed(log.label, end)
+        if confirmed < quorum.leaves(log.label, end):
+            yield log.label, confirmed
 
 
 def _apart(quorum: Quorum) -> Iterator[str]:
@@ -155,10 +167,10 @@ def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held,
 
 
 def _limit(quorum: Quorum, held: Held) -> int:
-    """How far a copy counts: to where it leaves the others' history, and to what can be
+    """How far a copy counts: as far as it surely tells the others' history, and to what can be
     committed.
     """
-    end, upper = quorum.leaves(held.label, held.end_offset), quorum.bounds.upper
+    end, upper = quorum.confirmed(held.label, held.end_offset), quorum.bounds.upper
     return end if upper is None else min(end, upper)
 
 

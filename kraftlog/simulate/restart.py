@@ -274,7 +274,7 @@ class _Judge:
 
     def _contradicted(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """Differences from the other copies."""
-        quorum, lower = self.quorum, self.quorum.bounds.lower
+        quorum, lower, end = self.quorum, self.quorum.bounds.lower, log.end_offset or 0
         fates: list[tuple[int, Fate]] = []
         for comparison in quorum.differing:
             for run in comparison.runs if comparison.one is log else ():
@@ -292,12 +292,15 @@ class _Judge:
                     yield Safety.UNSAFE, why, None
         if fates:
             start = min(start for start, _ in fates)
+            below = " or below" if quorum.tail_hides(log.label) else ""
+            cut = f"records from offset {start}{below} on are cut"
             if any(fate == Fate.UNCOMMITTED for _, fate in fates):
-                why = f"records from offset {start} on are cut; {NEVER_COMMITTED}"
-                yield Safety.LOSES, why, start
+                yield Safety.LOSES, f"{cut}; {NEVER_COMMITTED}", start
             else:
-                why = f"records from offset {start} on are cut, and may have been committed"
-                yield Safety.UNKNOWN, why, start
+                yield Safety.UNKNOWN, f"{cut}, and may have been committed", start
+        elif log.label in quorum.confirmed_ends and quorum.own_snapshot_end(log.label) < end:
+            why = f"another copy goes on from its end in the midst of a newer epoch: records below offset {end} are cut, and may have been committed"
+            yield Safety.UNKNOWN, why, None
 
     def _discarded(
         self, log: LogView, votes: bool, cut: int, reason: str
@@ -323,12 +326,16 @@ class _Judge:
             moved = self.quorum.moved_voters
             disks = f"the old {'disk' if len(moved) == 1 else 'disks'} of {'voter' if len(moved) == 1 else 'voters'} {numbers(moved)}"
             return f"nothing is lost; but no leader can be elected without {disks}: what starts waits for one"
+        lost, unseen = "nothing is lost", ""
+        if not self.quorum.is_seen_to(log):
+            lost = "nothing that is known to be committed is lost"
+            unseen = "; whether it holds a tail of its own cannot be seen, as no log of a newer epoch at hand reaches down to it"
         if not votes:
-            return "nothing is lost; what is missing comes from the leader"
+            return f"{lost}; what is missing comes from the leader{unseen}"
         if end < lower and copied_before(self.quorum, log, end):
-            return f"nothing is lost: what is missing from offset {end} on came after its files were copied{self._meanwhile(log)}"
+            return f"{lost}: what is missing from offset {end} on came after its files were copied{unseen}{self._meanwhile(log)}"
         if end < lower:
-            return f"nothing is lost: what is missing from offset {end} on comes from the leader{self._meanwhile(log)}"
+            return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{self._meanwhile(log)}"
         alone = alone_from(self.quorum, log)
         if alone is not None:
             held = offsets_text(max(alone, lower), end)

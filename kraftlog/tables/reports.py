@@ -103,7 +103,7 @@ RESTART_PLAN = per_run(
     column("role", TEXT, "voter, observer or unknown"),
     column("verdict", TEXT, "may it be restarted: safe, loses, unsafe or unknown"),
     column("reason", TEXT, "why"),
-    column("lost_from", LONG, "first offset of the records that a restart throws away"),
+    column("lost_from", LONG, "first offset at which records are seen that a restart throws away"),
     column("lost", TEXT, "objects lost with them, by name, as JSON; null: not known"),
     column("needs", pa.list_(INT), "voters whose copies would settle what is unknown"),
     column("order", LONG, "place in a rolling restart; null: leave it stopped"),

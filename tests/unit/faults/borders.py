@@ -332,6 +332,29 @@ def _(nodes: list[Node]) -> None:
     later_epoch(nodes)
 
 
+def _trimmed(nodes: list[Node]) -> None:
+    """1 and 2 begin with a snapshot at offset 14, in the midst of epoch 3."""
+    for node in nodes[:2]:
+        for path in node.folder.glob("0000*"):
+            path.unlink()
+        node.segment(14).write_bytes(Batch(14, 3, (NO_OP,), None, LATER).raw())
+        node.checkpoint(14, 3).write_bytes(snapshot(healthy_state(), 3, LATER))
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+        node.epochs([(3, 14)])
+
+
+@fault(
+    "uncommitted_tail_diverged", "warning", "3", 14, sound=_trimmed,
+    says="from offset 14 or below on, which a restart cuts.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Where a tail begins is out of sight; its own snapshot ends below it."""
+    nodes[2].append(
+        Batch(12, 2, (topic("d", 4), NO_OP), None, LATER), Batch(14, 2, (NO_OP,), None, LATER)
+    )
+    _trimmed(nodes)
+
+
 # --- damaged ranges ------------------------------------------------------------------------------
 
 

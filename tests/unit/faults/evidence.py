@@ -207,8 +207,8 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "transactions_well_formed": {"batch_id": str, "record_index": int, "replicas": [str]},
     "uncommitted_tail_diverged": {
-        "truncation_offset": int, "records_lost": int, "size_bytes_lost": int,
-        "types_lost": {str: int},
+        "truncation_offset": int, "confirmed_end_offset": int, "records_lost": int,
+        "size_bytes_lost": int, "types_lost": {str: int},
         "objects_lost": OBJECTS, "who": str,
         "is_proven_uncommitted": bool, "contradicted_by": [str], "first_difference_offset": int,
         "first_difference": {str: str}, "records": {str: [str]}, "agreeing": [str],

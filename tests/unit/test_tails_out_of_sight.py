@@ -1,0 +1,196 @@
+"""An old copy's uncommitted tail begins where retention has removed the other copies' records.
+
+Golden `isolated`: 2 and 12 hold a tail of epoch 1 from offset 176 on, to 243 and 242; 1, 3 and 11
+go on in epoch 2 to 362.
+"""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit.run import AuditResult
+from kraftlog.cli import main
+from kraftlog.quorum.committed import committed_in
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.ranking import restore_rows
+from kraftlog.recover.plan import unknown
+from kraftlog.recover.source import recovered
+from kraftlog.simulate.restart import Restart, Safety, restarts
+from tests.golden.cases import DATA
+from tests.unit.audit_logs import FOLDER, audit, batch_starts
+from tests.unit.test_audit_quorum import quorum_of
+
+GOOD = ("1", "3", "11")
+STALE = ("2", "12")
+"""By the golden."""
+
+
+def copied(root: Path, labels: Iterable[str], trimmed: Iterable[str], begins: int) -> Path:
+    """Copies of the golden; some hold a snapshot, and their log from its end on."""
+    source = DATA / "isolated" / "replicas"
+    out = root / "taken"
+    argv = ["checkpoint", str(source / "11"), "--at", str(begins), "--out", str(out)]
+    assert main(argv) == 0
+    (taken,) = out.rglob(f"{begins:020d}-*.checkpoint")
+    replicas = root / "replicas"
+    for label in labels:
+        shutil.copytree(source / label, replicas / label)
+    for label in trimmed:
+        folder = replicas / label / FOLDER
+        for path in folder.glob("0000*"):
+            path.unlink()
+        shutil.copy(taken, folder)
+        raw = (source / "11" / FOLDER / f"{0:020d}.log").read_bytes()
+        (folder / f"{begins:020d}.log").write_bytes(raw[_position(raw, begins) :])
+        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n2 {begins}\n")
+    return replicas
+
+
+def _position(raw: bytes, base: int) -> int:
+    return next(at for at in batch_starts(raw) if int.from_bytes(raw[at : at + 8], "big") >= base)
+
+
+def ends_at(replicas: Path, label: str, end: int) -> None:
+    """A copy whose log ends earlier."""
+    path = replicas / label / FOLDER / f"{0:020d}.log"
+    raw = path.read_bytes()
+    path.write_bytes(raw[: _position(raw, end)])
+    for side in (*path.parent.glob("*.snapshot"), *path.parent.glob("*index")):
+        side.unlink()
+
+
+def critical(result: AuditResult) -> set[tuple[str, str | None]]:
+    return {(one.check, one.row.replica) for one in result.findings if one.severity == "critical"}
+
+
+def restart_of(quorum: Quorum, label: str) -> Restart:
+    return next(one for one in restarts(quorum) if one.replica == label)
+
+
+@pytest.mark.parametrize("stale", [("2",), ("12",), STALE])
+def test_it_speaks_against_no_snapshot(tmp_path: Path, stale: tuple[str, ...]) -> None:
+    replicas = copied(tmp_path, (*GOOD, *stale), GOOD, 200)
+    result = audit(replicas)
+    assert critical(result) == set()
+    assert not [one for one in result.findings if one.check == "snapshot_timestamp_agrees"]
+    rows = [one.row for one in result.findings if one.check == "uncommitted_tail_diverged"]
+    assert [one.replica for one in rows] == list(stale)
+    for row in rows:
+        assert "carries an uncommitted tail from offset 200 or below on" in row.message
+        assert "what it holds from offset 0 on may be lost as well" in row.message
+        assert row.evidence["confirmed_end_offset"] == 0
+    found = quorum_of(replicas)
+    assert {one.replica for one in found.credible_snapshots if one.end_offset} == set(GOOD)
+    # Two copies of a tail do not confirm each other.
+    assert found.confirmed_ends == dict.fromkeys(stale, 0)
+    assert int(found.chain.base[0]) == 200
+    for label in stale:
+        told = restart_of(found, label)
+        assert told.safety == Safety.UNKNOWN
+        assert told.reason.startswith("records from offset 200 or below on are cut")
+        assert committed_in(found, label).offset == 0
+    assert {restart_of(found, label).safety for label in GOOD} == {Safety.SAFE}
+
+
+def test_the_state_is_that_of_the_others(tmp_path: Path) -> None:
+    found = quorum_of(copied(tmp_path, (*GOOD, "2"), GOOD, 200))
+    plan = recovered(found)
+    assert (plan.image.end_offset, plan.image.epoch) == (362, 2)
+    topics = {value["name"] for value in plan.image.state.rows("topics").values()}
+    assert "real-1" in topics
+    assert "ghost-topic-a" not in topics
+    assert any(text.startswith("What of 2 is lost from offset 0 on") for text in unknown(plan))
+    ranked = [(one["replica"], one["restores_to_offset"]) for one in restore_rows(found)]
+    assert ranked == [("1", 362), ("3", 362), ("11", 362), ("2", 0)]
+    (reasons,) = (one["reasons"] for one in restore_rows(found) if one["replica"] == "2")
+    assert any(one.startswith("no copy confirms it from offset 0 on") for one in reasons)
+
+
+def test_one_whole_copy_brings_it_into_sight(tmp_path: Path) -> None:
+    found = quorum_of(copied(tmp_path, (*GOOD, "2"), ("1", "3"), 200))
+    assert (found.tail_starts, found.confirmed_ends) == ({"2": 176}, {"2": 176})
+    assert restart_of(found, "2").reason.startswith("records from offset 176 on are cut")
+
+
+def test_an_older_snapshot_confirms_what_leads_up_to_it(tmp_path: Path) -> None:
+    """It was left behind when the log was trimmed."""
+    replicas = copied(tmp_path, (*GOOD, "2"), GOOD, 200)
+    out = tmp_path / "older"
+    source = str(DATA / "isolated" / "replicas" / "11")
+    assert main(["checkpoint", source, "--at", "170", "--out", str(out)]) == 0
+    (older,) = out.rglob(f"{170:020d}-*.checkpoint")
+    shutil.copy(older, replicas / "1" / FOLDER)
+    found = quorum_of(replicas)
+    assert (found.tail_starts, found.confirmed_ends) == ({"2": 200}, {"2": 170})
+    assert int(found.chain.end[found.chain.end <= 200][-1]) == 170
+
+
+def test_a_wrong_name_is_told_by_a_log_that_goes_on(tmp_path: Path) -> None:
+    """Whether a tail is in sight beside it or not."""
+    replicas = copied(tmp_path, (*GOOD, *STALE), ("1", "3"), 200)
+    folder = replicas / "3" / FOLDER
+    right = folder / f"{200:020d}-{2:010d}.checkpoint"
+    right.rename(folder / f"{200:020d}-{1:010d}.checkpoint")
+    assert ("snapshot_epoch_agrees", "3") in critical(audit(replicas))
+    assert ("snapshot_epoch_agrees", "1") not in critical(audit(replicas))
+
+
+def test_a_wrong_name_confirms_no_tail(tmp_path: Path) -> None:
+    """Its own log goes on in the midst of epoch 2."""
+    replicas = copied(tmp_path, (*GOOD, "2"), GOOD, 200)
+    folder = replicas / "3" / FOLDER
+    right = folder / f"{200:020d}-{2:010d}.checkpoint"
+    right.rename(folder / f"{200:020d}-{1:010d}.checkpoint")
+    assert quorum_of(replicas).confirmed_ends == {"2": 0}
+    assert ("snapshot_epoch_agrees", "1") not in critical(audit(replicas))
+
+
+def test_a_wrong_name_beside_the_tail_is_told(tmp_path: Path) -> None:
+    """12 holds the same tail as 2, and a snapshot within it of an epoch that its own log belies."""
+    replicas = copied(tmp_path, (*GOOD, *STALE), GOOD, 200)
+    out = tmp_path / "older"
+    source = str(DATA / "isolated" / "replicas" / "11")
+    assert main(["checkpoint", source, "--at", "170", "--out", str(out)]) == 0
+    (older,) = out.rglob(f"{170:020d}-*.checkpoint")
+    shutil.copy(older, replicas / "12" / FOLDER / f"{170:020d}-{2:010d}.checkpoint")
+    assert ("snapshot_epoch_agrees", "12") in critical(audit(replicas))
+    found = quorum_of(replicas)
+    assert (170, 2) not in {one.id for one in found.credible_snapshots}
+
+
+def test_a_log_that_ends_where_the_others_begin_is_no_base(tmp_path: Path) -> None:
+    """No offset is in both, but 200 is in the midst of epoch 2 there."""
+    replicas = copied(tmp_path, (*GOOD, "12"), GOOD, 200)
+    ends_at(replicas, "12", 200)
+    assert critical(audit(replicas)) == set()
+    found = quorum_of(replicas)
+    assert (found.tail_starts, found.confirmed_ends) == ({}, {"12": 0})
+    assert int(found.chain.base[0]) == 200
+    told = restart_of(found, "12")
+    assert told.safety == Safety.UNKNOWN
+    assert "records below offset 200 are cut" in told.reason
+    assert committed_in(found, "12").offset == 0
+    assert recovered(found).image.end_offset == 362
+
+
+@pytest.mark.parametrize("label", STALE)
+def test_where_no_copy_overlaps_no_more_is_promised_than_seen(tmp_path: Path, label: str) -> None:
+    """Whether it lags, or holds a tail: both look the same."""
+    found = quorum_of(copied(tmp_path, (*GOOD, label), GOOD, 300))
+    told = restart_of(found, label)
+    assert told.safety == Safety.SAFE
+    assert told.reason.startswith("nothing that is known to be committed is lost")
+    assert "whether it holds a tail of its own cannot be seen" in told.reason
+    # Of those that go on in the newest epoch nothing is out of sight.
+    assert "cannot be seen" not in restart_of(found, "11").reason
+    assert (found.tail_starts, found.confirmed_ends) == ({}, {})
+
+
+def test_who_lags_in_sight_of_the_others_loses_nothing(tmp_path: Path) -> None:
+    replicas = copied(tmp_path, (*GOOD, "12"), ("1", "3"), 300)
+    ends_at(replicas, "12", 150)
+    told = restart_of(quorum_of(replicas), "12")
+    assert told.safety == Safety.SAFE
+    assert told.reason == "nothing is lost; what is missing comes from the leader"
