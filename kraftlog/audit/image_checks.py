@@ -124,7 +124,8 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
     "a snapshot's state is that of an earlier one, or of offset 0, and the log up to its end",
     over=coverage.state(EQUALS), action="snapshot", after="snapshot_too_large_to_fetch",
     meaning="""A snapshot's state is not what the log gives: an earlier snapshot, or nothing,
-    with the records up to its end replayed on it. A node that loads it goes on with a wrong
+    with the records up to its end replayed on it. The voters and kraft.version belong to it: a node
+    that loads none of them has no vote. A node that loads it goes on with a wrong
     state, and its log may be cut so that nobody can tell any more. At level info, only configs
     of topics that do not exist differ: Kafka leaves them behind when a topic comes and goes
     within one step of its loader. That is harmless, and told once for all snapshots. A node goes

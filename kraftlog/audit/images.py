@@ -29,9 +29,6 @@ from kraftlog.state.tables import TABLE, TOPIC_RESOURCE
 
 ELR_FEATURE = "eligible.leader.replicas.version"
 ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
-CONTROL_TABLES = frozenset({"voters", "kraft_version"})
-"""What control records say is `voter_sets_agree`'s matter."""
-
 DIFFERENCE_LIMIT = 20
 _KEPT = 4
 """So many images are kept: those of one id, each content once."""
@@ -128,8 +125,6 @@ def images_differ(expected: State, found: State) -> tuple[tuple[KeyDifference, .
 def _meant(expected: State, found: State) -> Iterator[Difference]:
     elr = expected.get("features", (ELR_FEATURE,))
     for one in differences(expected, found):
-        if one.table in CONTROL_TABLES:
-            continue
         if one.field in ELR_FIELDS and (elr is None or elr["featureLevel"] < 1):
             continue
         yield one

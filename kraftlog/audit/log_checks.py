@@ -87,7 +87,7 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
                 snapshot.path,
                 int(batches.positions[row]),
                 batch_leader_epoch=int(batches.epochs[row]),
-                severity="warning" if snapshot.is_leftover else None,
+                severity=_severity_in(snapshot),
                 evidence={"size_bytes": int(batches.sizes[row]), "more": more},
             )
 
@@ -102,7 +102,8 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
     are whole. Where the CRC proves the records whole, the finding says so.""",
     advice="""Do the same as for a batch with a wrong CRC: do not restart the node, compare the
     offsets with the replicas that the finding names, and let the node fetch the log again. For a
-    checkpoint, take the file of the same name from another replica.""",
+    checkpoint, take the file of the same name from another replica. In a bootstrap.checkpoint it is
+    a warning: Kafka looks at no CRC there.""",
 )  # fmt: skip
 def header(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -135,7 +136,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
                 f"{_use_of(snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
-                severity="warning" if snapshot.is_leftover else None,
+                severity=_severity_in(snapshot),
                 evidence={"record_count": count, "more": more},
             )
         for fault in snapshot.evidence.faults:
@@ -149,7 +150,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
                     f"{_use_of(snapshot)}",
                     snapshot.path,
                     fault.position,
-                    severity="warning" if snapshot.is_leftover else None,
+                    severity=_severity_in(snapshot),
                     evidence=_fault_evidence(fault),
                 )
 
@@ -159,8 +160,13 @@ def _is_damaged_end(snapshot: SnapshotView, fault: Fault) -> bool:
     bootstrap checkpoint may have none, and one that was never finished may end anywhere.
     """
     if snapshot.evidence.kind != names.CHECKPOINT_PART:
-        return snapshot.is_leftover or snapshot.evidence.kind == names.BOOTSTRAP
+        return snapshot.is_leftover or snapshot.is_bootstrap
     return fault.kind == FaultKind.GARBAGE or fault.offset is not None
+
+
+def _severity_in(snapshot: SnapshotView) -> Severity | None:
+    """Damage is less bad in a file that no node loads, or only for an empty log."""
+    return "warning" if snapshot.is_leftover or snapshot.is_bootstrap else None
 
 
 def _use_of(snapshot: SnapshotView) -> str:
@@ -169,6 +175,11 @@ def _use_of(snapshot: SnapshotView) -> str:
         return (
             "No node loads this file, and Kafka removes it at its next start. "
             "But what changed these bytes may have changed others: copy the file again and compare."
+        )
+    if snapshot.is_bootstrap:
+        return (
+            "Kafka reads this file at every start, up to its first batch that is cut off, and looks at no CRC in it. "
+            "It may give an empty log other records than it should: take the file from another node of this cluster."
         )
     return (
         "This snapshot cannot be loaded. "

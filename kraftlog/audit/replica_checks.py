@@ -19,7 +19,7 @@ from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, restore_vote
 from kraftlog.log import names
 from kraftlog.log.names import METADATA_TOPIC_ID
-from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
+from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.committed import candidates, committed_holder
@@ -237,17 +237,19 @@ def _identities(quorum: Quorum) -> Coverage:
 
 @check(
     "meta_properties_valid", "warning", "replica", "KIP-595",
-    "meta.properties is there and readable, and partition.metadata names the metadata log",
+    "Kafka takes meta.properties and bootstrap.checkpoint, and partition.metadata names this log",
     action="identity", over=_identities,
     meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
     is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
-    it. It refuses a file as well that is of an unknown version, or lacks the node's id or that of
-    the cluster. Or partition.metadata names another topic than the metadata log's, and Kafka
-    refuses to start with it.""",
+    it. It refuses a file as well that is of an unknown version, lacks the node's id or that of
+    the cluster, or has a directory.id that is no UUID. Or partition.metadata names another topic than the metadata log's, and Kafka
+    refuses to start with it; as with a bootstrap.checkpoint that it cannot read, or that sets no
+    metadata.version: it reads that file at every start.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
     is missing on the node, write it with kafka-storage format and the same cluster id. If Kafka
     does not take it, correct what the finding names before the node starts. Delete a
-    partition.metadata of another topic while the node is stopped: Kafka writes it anew.""",
+    partition.metadata of another topic while the node is stopped: Kafka writes it anew. Take
+    bootstrap.checkpoint from another node of the cluster that has one.""",
 )  # fmt: skip
 def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
@@ -276,6 +278,21 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
             evidence={"problem": file.problem if file else None},
         )
     yield from _of_another_topic(quorum)
+    yield from _bootstraps(quorum)
+
+
+def _bootstraps(quorum: Quorum) -> Iterator[BadRow]:
+    """Files of which Kafka makes nothing, and that it reads at every start."""
+    for replica in quorum.replicas:
+        file = replica.bootstrap
+        if file is not None and file.problem is not None:
+            yield BadRow(
+                replica.label,
+                f"Kafka does not start with this bootstrap.checkpoint, which it reads at every start: {file.problem}. "
+                "Take the file from another node of this cluster.",
+                file.path,
+                evidence={"problem": file.problem},
+            )
 
 
 def _of_another_topic(quorum: Quorum) -> Iterator[BadRow]:
@@ -350,8 +367,7 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             continue
         # The one that is behind is more likely the old disk, whatever its folder is called.
         replica, twin = sorted((found, other_one), key=lambda one: newest.get(one.label, (-1, -1)))
-        node, directory = replica.node_id, replica.meta("directory.id")
-        other = twin.meta("directory.id")
+        node, directory, other = replica.node_id, replica.directory_id, twin.directory_id
         claim = f"both claim to be node {node}{f', directory {directory}' if directory else ''}. Only one of them can be the one that runs."
         if directory and other and directory != other:
             claim = f"are disks of node {node}, with directories {directory} and {other}. The voter set names no directories, so the node id alone votes. One is an old disk."
@@ -372,7 +388,7 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
 def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
     """Disks of voters behind another disk of the same node, which has no vote: it runs with that."""
     for log in (one for copies in quorum.holders.values() for one in copies):
-        node, directory = log.evidence.node_id, log.evidence.meta("directory.id")
+        node, directory = log.evidence.node_id, log.evidence.directory_id
         for one in quorum.peers:
             same = one.evidence.node_id == node and quorum.is_voter(one.evidence) is False
             if not same or one.newness <= log.newness:
@@ -397,9 +413,9 @@ def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
     if quorum.voter_set is None:
         return
     owners = {directory: voter for voter, directory in quorum.voter_set.members if directory}
-    held = Counter(one.meta("directory.id") for one in quorum.replicas)
+    held = Counter(one.directory_id for one in quorum.replicas)
     for replica in quorum.replicas:
-        node, directory = replica.node_id, replica.meta("directory.id")
+        node, directory = replica.node_id, replica.directory_id
         voter = owners.get(directory or "", node)
         if node is None or voter == node or held[directory] > 1 or replica.label in quorum.foreign:
             continue
@@ -416,7 +432,7 @@ def _are_twins(quorum: Quorum, one: ReplicaEvidence, other: ReplicaEvidence) -> 
     """Whether two folders claim one disk, or one vote. A voter that the set names with its
     directory may have an old disk, which does not vote (KIP-853).
     """
-    mine, theirs = one.meta("directory.id"), other.meta("directory.id")
+    mine, theirs = one.directory_id, other.directory_id
     if mine and mine == theirs:
         return True
     if one.node_id != other.node_id or not quorum.foreign.isdisjoint((one.label, other.label)):
@@ -585,7 +601,7 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         if file.unread if file is not None else not replica.is_listed:
             continue
         if file is not None and file.value is None:
-            problem = f"cannot be read ({file.problem})"
+            problem = f"cannot be read ({file.problem}), and Kafka does not start with it"
         elif not quorum.is_voter(replica):
             is_whole = not (log.is_empty or replica.is_pulled)
             if file is None and is_whole and quorum.is_voter_by_id(replica):
@@ -600,8 +616,6 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
             continue
         elif file is None:
             problem = "is missing"
-        elif replica.state_file and replica.state_file.data_version not in QUORUM_STATE_VERSIONS:
-            problem = f"has data_version {replica.state_file.data_version}, which Kafka refuses to start with"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
             problem = f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch {log.last_epoch}"
         elif replica.state_file and (vote := forgotten_vote(quorum, log)) is not None:

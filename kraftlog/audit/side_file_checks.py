@@ -29,7 +29,7 @@ from kraftlog.quorum.snapshots import SnapshotView
     action="rebuild", over=coverage.epoch_checkpoints, after="log_end_lost",
     meaning="""The file leader-epoch-checkpoint does not say what the batches say: an entry is
     wrong, missing or extra. A leader answers from it where an epoch ends, so followers could be
-    told to cut at a wrong offset. It is normal that it begins at the oldest snapshot's end, and
+    told to cut at a wrong offset. Kafka does not start with one that it cannot read. It is normal that it begins at the oldest snapshot's end, and
     that its last entry names an epoch without a batch. Neither is told.""",
     advice="""Stop the node, delete the file, start it: Kafka writes the file anew from the
     batches. A missing file needs nothing.""",
@@ -52,7 +52,7 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 log.label,
                 f"The file leader-epoch-checkpoint cannot be read ({file.problem}). "
-                "This node could not tell followers where an epoch ends. "
+                "Kafka does not start with it. "
                 "Delete the file while the node is stopped: Kafka writes it anew.",
                 file.path,
                 evidence={"problem": file.problem},

@@ -65,13 +65,13 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
     away = [
         voter
         for voter, copies in sorted(known.items())
-        if copies and all(one.meta("directory.id") != named[voter] for one in copies)
+        if copies and all(one.directory_id != named[voter] for one in copies)
     ]
     majority = len(named) // 2 + 1
     left = len(named) - len(away)
     for voter in away:
         copy = known[voter][0]
-        new = copy.meta("directory.id")
+        new = copy.directory_id
         are, needed = ("is" if count == 1 else "are" for count in (left, majority))
         stands = f"{left} of {len(named)} voters {are} left and {majority} {needed} needed: {_spare(left - majority)}."
         todo = (
@@ -119,11 +119,15 @@ def _named_directories(quorum: Quorum) -> dict[int, str]:
 
 
 def _copies_of_voters(quorum: Quorum) -> dict[int, list[ReplicaEvidence]]:
-    """The copies of voters, by node id, with a meta.properties."""
+    """The copies of voters, by node id, with a meta.properties that says which disk it is, or that
+    none has been named yet.
+    """
     named = _named_directories(quorum)
     held: dict[int, list[ReplicaEvidence]] = {}
     for one in quorum.replicas:
-        voter = one.node_id
+        voter, says = one.node_id, one.meta("directory.id") is not None
+        if says and one.directory_id is None:
+            continue  # Kafka starts with no such file
         if voter in named and one.label not in quorum.foreign:
             held.setdefault(voter or 0, []).append(one)
     return held
@@ -189,7 +193,7 @@ def _joins(quorum: Quorum, voter: int, directory: str) -> bool | None:
         one
         for one in quorum.replicas
         if one.node_id == voter
-        and one.meta("directory.id") in (directory, None)
+        and one.directory_id in (directory, None)
         and one.server_properties is not None
     ]
     if not copies:

@@ -23,6 +23,8 @@ SIDE_FILE_LIMIT = 1 << 20
 INDEX_LIMIT = 64 << 20
 """Kafka's index files are 10 MiB at most; beyond this many bytes nothing is looked at."""
 
+_INT, _LONG = (1 << 31) - 1, (1 << 63) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
@@ -71,54 +73,84 @@ def refused_meta_properties(values: Mapping[str, str]) -> str | None:
         return f"its version is {version!r}, and only 0 and 1 are known"
     if version == "1" and "node.id" not in values:
         return "it names no node.id, which its version 1 has"
-    return None if values.get("cluster.id") else "it names no cluster.id"
+    if not values.get("cluster.id"):
+        return "it names no cluster.id"
+    directory = values.get("directory.id")
+    return None if directory is None or is_uuid(directory) else "its directory.id is not a UUID"
 
 
-QUORUM_STATE_VERSIONS = (0, 1)
-"""The data_version of files that Kafka reads (FileQuorumStateStore)."""
+def is_uuid(text: str) -> bool:
+    """Whether Kafka reads a UUID in a text: url-safe base64 of 16 bytes, padded or not."""
+    return _UUID.fullmatch(text) is not None
+
+
+_UUID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?")
 
 
 def read_quorum_state(raw: bytes) -> QuorumState:
-    """`quorum-state`, versions 0 and 1 (and any later one that keeps their fields)."""
+    """`quorum-state`, versions 0 and 1. Kafka reads the first JSON value of the first line, and
+    needs every field that the version has.
+    """
+    line = next(iter(_lines(raw)), "").lstrip(_JSON_BLANKS)
     try:
-        value = json.loads(raw)
+        value, _ = json.JSONDecoder().raw_decode(line)
     except (ValueError, RecursionError) as error:
         raise ValueError("it is not JSON that such a file can hold") from error
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
-    voters = value.get("currentVoters")
-    if voters is not None and not isinstance(voters, list):
-        raise ValueError("currentVoters is not a list")
+    version = _whole(value, "data_version")
+    if version not in (0, 1):
+        raise ValueError(f"data_version {version} is unknown: Kafka reads 0 and 1")
+    is_old = version == 0
+    directory = None if is_old else _text(value, "votedDirectoryId")
+    if directory is not None and not is_uuid(directory):
+        raise ValueError("votedDirectoryId is not a UUID")
+    if is_old:
+        _whole(value, "appliedOffset", _LONG)
     return QuorumState(
-        data_version=_whole(value, "data_version", 0),
-        leader_id=_whole(value, "leaderId", -1),
-        leader_epoch=_whole(value, "leaderEpoch", None),
-        voted_id=_whole(value, "votedId", -1),
-        voted_directory_id=_optional_text(value, "votedDirectoryId"),
-        cluster_id=_optional_text(value, "clusterId") or None,
-        voters=None if voters is None else tuple(_voter(one) for one in voters),
+        data_version=version,
+        leader_id=_whole(value, "leaderId"),
+        leader_epoch=_whole(value, "leaderEpoch"),
+        voted_id=_whole(value, "votedId"),
+        voted_directory_id=directory,
+        cluster_id=_text(value, "clusterId") or None if is_old else None,
+        voters=_voters(value) if is_old else None,
     )
 
 
-def _voter(value: Any) -> int:
-    if not isinstance(value, dict):
-        raise ValueError("a voter is not a JSON object")
-    return _whole(value, "voterId", None)
+def _lines(raw: bytes) -> list[str]:
+    """The lines of a text as Java's BufferedReader gives them: a line's end may be missing."""
+    try:
+        lines = _LINE_END.split(raw.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8") from error
+    return lines if lines[-1] else lines[:-1]
 
 
-def _whole(value: dict[str, Any], name: str, default: int | None) -> int:
-    """A field that holds a 32-bit number."""
-    found = value.get(name, default)
-    if isinstance(found, bool) or not isinstance(found, int) or abs(found) > _INT:
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_JSON_BLANKS = " \t"
+
+
+def _voters(value: dict[str, Any]) -> tuple[int, ...]:
+    voters = value.get("currentVoters")
+    if not isinstance(voters, list) or not all(isinstance(one, dict) for one in voters):
+        raise ValueError("currentVoters is missing, or not a list of JSON objects")
+    return tuple(_whole(one, "voterId") for one in voters)
+
+
+def _whole(value: dict[str, Any], name: str, limit: int = _INT) -> int:
+    """A field that holds a number, at most `limit` away from 0."""
+    found = value.get(name)
+    if isinstance(found, bool) or not isinstance(found, int) or abs(found) > limit:
         raise ValueError(f"{name} is missing, or not a number that Kafka could hold")
     return found
 
 
-def _optional_text(value: dict[str, Any], name: str) -> str | None:
+def _text(value: dict[str, Any], name: str) -> str:
     found = value.get(name)
-    if found is not None and not isinstance(found, str):
-        raise ValueError(f"{name} is not text")
-    return None if found is None else _whole_text(found)
+    if not isinstance(found, str):
+        raise ValueError(f"{name} is missing, or not text")
+    return _whole_text(found)
 
 
 def _whole_text(text: str) -> str:
@@ -128,7 +160,6 @@ def _whole_text(text: str) -> str:
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
-_INT, _LONG = (1 << 31) - 1, (1 << 63) - 1
 
 
 def _number(text: str, what: str, limit: int) -> int:
@@ -144,39 +175,46 @@ def read_epoch_checkpoint(raw: bytes) -> list[tuple[int, int]]:
     """`leader-epoch-checkpoint`: (epoch, start offset) a line, after a version and a count. A file
     without a byte has no entries: that is how Kafka makes it, and it stays so until the first one.
     """
-    if not raw:
-        return []
-    lines = raw.decode("utf-8", "replace").split("\n")
+    lines = _lines(raw)
+    if lines and _number(lines[0], "the version", _INT) != 0:
+        raise ValueError(f"version {int(lines[0])} is unknown")
     if len(lines) < 2:
-        raise ValueError("it does not begin with a version and a count")
-    version = _number(lines[0].strip(), "the version", _INT)
-    count = _number(lines[1].strip(), "the count", _INT)
-    if version != 0:
-        raise ValueError(f"version {version} is unknown")
+        return []
     entries = []
     for place, line in enumerate(lines[2:], 3):
-        words = line.split()
-        if len(words) == 2:
-            epoch = _number(words[0], f"the epoch in line {place}", _INT)
-            entries.append((epoch, _number(words[1], f"the offset in line {place}", _LONG)))
-        elif words:
+        words = _BLANKS.split(line.rstrip(_BLANK))
+        if len(words) != 2:
             raise ValueError(f"line {place} is not 'epoch offset'")
+        epoch = _number(words[0], f"the epoch in line {place}", _INT)
+        offset = _number(words[1], f"the offset in line {place}", _LONG)
+        if epoch < 0 or offset < 0:
+            raise ValueError(f"line {place} has a number below 0")
+        entries.append((epoch, offset))
+    count = _number(lines[1], "the count", _INT)
     if len(entries) != count:
         raise ValueError(f"it says {count} entries and holds {len(entries)}")
     return entries
 
 
+_BLANK = " \t\v\f"
+_BLANKS = re.compile(f"[{_BLANK}]+")
+"""What Java's regular expressions take for blanks within a line."""
+
+
 def read_partition_metadata(raw: bytes) -> dict[str, str]:
-    """`partition.metadata`: version and topic_id."""
+    """`partition.metadata`: version and topic_id, a line each, in this order."""
     result = {}
-    for place, line in enumerate(raw.decode("utf-8", "replace").splitlines(), 1):
-        key, separator, value = line.partition(":")
-        if line.strip() and not separator:
-            raise ValueError(f"line {place} has no ':'")
-        if separator:
-            result[key.strip()] = value.strip()
+    for place, (name, line) in enumerate(
+        zip(("version", "topic_id"), _lines(raw), strict=False), 1
+    ):
+        found = re.fullmatch(rf"{name}:[{_BLANK}]+(.*)", line)
+        if found is None:
+            raise ValueError(f"line {place} is not '{name}: …'")
+        result[name] = found[1]
     if "topic_id" not in result:
         raise ValueError("topic_id is missing")
+    if _number(result["version"], "the version", _INT) < 0:
+        raise ValueError("the version is below 0")
     return result
 
 

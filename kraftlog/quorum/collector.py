@@ -24,6 +24,7 @@ from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.storage import open_file
 from kraftlog.plain import counted
+from kraftlog.quorum.bootstrap import read_bootstrap
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.content import BatchRecords, decode_batch, describe
 from kraftlog.quorum.detect import JUDGED_BODIES, remarkable, type_counts
@@ -94,6 +95,9 @@ class Collector:
         side = {
             NODE_FILES[one.kind][0]: read_side_file(one) for one in files if one.kind in NODE_FILES
         }
+        bootstraps = [
+            read_side_file(one, self._bootstrap) for one in files if one.kind == names.BOOTSTRAP
+        ]
         indexes = tuple(
             read_index_file(one) for one in files if one.kind in (names.INDEX, names.TIME_INDEX)
         )
@@ -127,8 +131,12 @@ class Collector:
                 )
             ),
             partition_folders=() if alone else partition_folders(replica.folder),
+            bootstrap=next(iter(bootstraps), None),
             **side,
         )
+
+    def _bootstrap(self, raw: bytes) -> int:
+        return read_bootstrap(raw, self.redactor, self.limits.decompressed_size_bytes)
 
     def _named(self, file: LogFile) -> LogFile:
         """A file that was named by itself, whatever it is called: a checkpoint if it begins with a

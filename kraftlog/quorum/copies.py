@@ -71,7 +71,7 @@ def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> int | None:
     that names the same disk.
     """
     described, node = quorum.evidence.described, log.evidence.node_id
-    own = log.evidence.meta("directory.id")
+    own = log.evidence.directory_id
     disks = [one for one in (described.fetches if described else ()) if one.node_id == node]
     named = [one for one in disks if own in (None, one.directory_id or own)]
     # Of two disks of a node, nothing says which is that of a copy without a directory id.

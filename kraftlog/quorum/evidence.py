@@ -20,7 +20,7 @@ from kraftlog.log.batch import ID_SIZE
 from kraftlog.log.directory import UNLISTED
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
-from kraftlog.log.sidefiles import QuorumState
+from kraftlog.log.sidefiles import QuorumState, is_uuid
 from kraftlog.native.kernel import hex_letters
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.thresholds import Thresholds
@@ -246,7 +246,7 @@ class ReplicaEvidence:
     lies beside it. `foreign_names` are the paths of files that Kafka takes for its own by their
     endings, and whose names are not as it writes them. `producer_ends` are the offsets in the names
     of producer snapshots: Kafka writes one where the log ends when it rolls a segment or closes the
-    log.
+    log. `bootstrap` is what Kafka reads of bootstrap.checkpoint: the level of metadata.version.
     """
 
     label: str
@@ -266,6 +266,7 @@ class ReplicaEvidence:
     foreign_names: tuple[str, ...] = ()
     producer_ends: tuple[int, ...] = ()
     partition_folders: tuple[PartitionFolder, ...] = ()
+    bootstrap: SideFile | None = None
 
     @property
     def is_listed(self) -> bool:
@@ -301,6 +302,12 @@ class ReplicaEvidence:
     def is_pulled(self) -> bool:
         """True for what `kraftlog pull` fetched from a running leader."""
         return self.meta("node.id") == PULLED_ID
+
+    @property
+    def directory_id(self) -> str | None:
+        """directory.id of meta.properties, where it is one that Kafka can read."""
+        found = self.meta("directory.id")
+        return found if found is None or is_uuid(found) else None
 
     def meta(self, key: str) -> str | None:
         """A value of meta.properties."""

@@ -451,13 +451,14 @@ class Quorum:
     @staticmethod
     def is_among(members: Members, replica: ReplicaEvidence) -> bool:
         """Whether a set of voters names a copy's node with its disk."""
-        return voter_sources.is_named(members, replica.node_id, replica.meta("directory.id"))
+        return voter_sources.is_named(members, replica.node_id, replica.directory_id)
 
     def unnamed_disk(self, replica: ReplicaEvidence) -> str | None:
         """The directory that the voter set names for a voter whose meta.properties names none: a
         start makes up another one (Kafka's KafkaRaftServer), with which the node does not vote.
         """
-        if replica.meta("directory.id") or self.voter_set is None or not self.is_voter(replica):
+        says = replica.meta("directory.id") is not None
+        if says or self.voter_set is None or not self.is_voter(replica):
             return None
         named = dict(self.voter_set.members)[replica.node_id or 0]
         return None if named == ZERO_UUID else named
@@ -510,7 +511,7 @@ class Quorum:
         """The voters not at hand whose nodes are, with a directory that the voter set does not
         name.
         """
-        nodes = {log.evidence.node_id for log in self.peers if log.evidence.meta("directory.id")}
+        nodes = {log.evidence.node_id for log in self.peers if log.evidence.directory_id}
         return [one for one in self.bounds.missing_voters if one in nodes]
 
     @property

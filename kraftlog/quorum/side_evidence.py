@@ -45,13 +45,13 @@ NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
 """Kind of file → field of `ReplicaEvidence`, and its reader."""
 
 
-def read_side_file(file: LogFile) -> SideFile:
-    """A text file's value, or the reason why it has none."""
+def read_side_file(file: LogFile, read: Callable[[bytes], Any] | None = None) -> SideFile:
+    """A small file's value, or the reason why it has none; `read` reads one that is no text."""
     modified = file.modified_ns // 1_000_000
     try:
         with _opened(file) as handle:
             raw = read_whole(handle, SIDE_FILE_LIMIT)
-        return SideFile(file.path, modified, NODE_FILES[file.kind][1](raw))
+        return SideFile(file.path, modified, (read or NODE_FILES[file.kind][1])(raw))
     except OSError as error:
         return SideFile(file.path, modified, None, unread=_problem(file, error))
     except (ValueError, OverflowError, RecursionError) as error:

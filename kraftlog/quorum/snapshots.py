@@ -20,8 +20,11 @@ from kraftlog.quorum.evidence import (
     RecordIssue,
     SnapshotEvidence,
 )
+from kraftlog.state.shapes import KNOWN_LEVELS
+from kraftlog.state.shapes import KRAFT_VERSION as KRAFT_LEVEL
 
 HEADER, FOOTER, VOTERS = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VOTERS"
+KRAFT_VERSION, LAST_KRAFT_VERSION = "KRAFT_VERSION", KNOWN_LEVELS[KRAFT_LEVEL]
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ class SnapshotView:
         leftover.
         """
         return self.evidence.kind == names.CHECKPOINT and self.evidence.end_offset is not None
+
+    @property
+    def is_bootstrap(self) -> bool:
+        """The file from which a start takes the first records of an empty log."""
+        return self.evidence.kind == names.BOOTSTRAP
 
     @property
     def is_leftover(self) -> bool:
@@ -150,8 +158,10 @@ class SnapshotView:
 
     @property
     def ends_with_footer(self) -> bool:
-        """The last record of the last batch is the footer, and nothing known follows."""
-        if not self.controls or self.bytes_after_last_batch:
+        """The last record of the last batch is the footer, the only one, and nothing known
+        follows.
+        """
+        if not self.controls or self.bytes_after_last_batch or self._count(FOOTER) > 1:
             return False
         row, one = self.controls[-1]
         return row == len(self.evidence.batches) - 1 and one.type == FOOTER
@@ -211,9 +221,27 @@ class SnapshotView:
         """How many records its batches say that they hold, control records included."""
         return int(self.evidence.batches.record_counts.sum())
 
+    def _count(self, kind: str) -> int:
+        return sum(one.type == kind for _, one in self.controls)
+
     @property
     def header_count(self) -> int:
-        return sum(one.type == HEADER for _, one in self.controls)
+        return self._count(HEADER)
+
+    @property
+    def refused_control(self) -> str | None:
+        """The first control record at which Kafka throws when it loads the file, as of 3.9: it takes
+        one set of voters and one kraft.version, of a level that it knows.
+        """
+        seen = set[str]()
+        for _, one in self.controls:
+            if one.type in seen:
+                return f"it holds a second {one.type} record"
+            seen |= {one.type} & {VOTERS, KRAFT_VERSION}
+            level = one.data.get("kRaftVersion", 0) if one.type == KRAFT_VERSION else 0
+            if not 0 <= level <= LAST_KRAFT_VERSION:
+                return f"its kraft.version is {level}, and only 0 to {LAST_KRAFT_VERSION} are known"
+        return None
 
     @property
     def last_contained_timestamp(self) -> int | None:

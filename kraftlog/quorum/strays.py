@@ -147,7 +147,7 @@ def _is_known(directory: str | None) -> bool:
 
 def _disks(logs: Iterable[LogView]) -> frozenset[str]:
     """The directories of the disks at hand."""
-    return frozenset(one for log in logs if (one := log.evidence.meta("directory.id")))
+    return frozenset(one for log in logs if (one := log.evidence.directory_id))
 
 
 # --- snapshots -----------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def _brokers(quorum: Quorum, image: Image) -> Iterator[OldBroker]:
     on_disk = {
         one.node_id: directory
         for one in quorum.replicas
-        if (directory := one.meta("directory.id")) is not None
+        if (directory := one.directory_id) is not None
     }
     for (broker,), value in sorted(image.state.rows("brokers").items()):
         known = [one for one in value.get("logDirs") or () if one not in _RESERVED]

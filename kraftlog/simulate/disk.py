@@ -3,7 +3,7 @@
 In: the decoded evidence of one replica. Out: a frozen value for `boot`. Columnar: a log of many
 batches costs milliseconds. Source: Kafka's LogLoader and LogSegment.recover (a scan of every
 segment that stops at the first batch that is not valid, and drops all that follows), Snapshots,
-PartitionMetadataFile, LeaderEpochCheckpointFile, FileQuorumStateStore; KIP-630 "Loading State and
+PartitionMetadataFile, LeaderEpochCheckpointFile, FileQuorumStateStore, BootstrapMetadata; KIP-630 "Loading State and
 Frequency of Compaction", KAFKA-14240, open-im-server#2903, mojaloop#4259.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from kraftlog.log import names
 from kraftlog.log.fault import READING_KINDS, FaultKind
-from kraftlog.log.sidefiles import QUORUM_STATE_VERSIONS, refused_meta_properties
+from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.content import REFUSED, UNKNOWN
 from kraftlog.quorum.epochs import EpochVector
@@ -27,6 +27,7 @@ from kraftlog.quorum.evidence import (
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voters import by_records
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
 
@@ -53,7 +54,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         None if cut is None else cut[1],
         tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end)))),
         tuple(_bad_records(one.log, log.contents)),
-        tuple(_notes(log, end)),
+        (*_notes(log, end), *_without_vote(log, snapshots)),
         tuple(_issues(one.log, log.contents, frozenset({UNKNOWN}))),
     )
 
@@ -107,6 +108,8 @@ def _why_unloadable(one: SnapshotView) -> str | None:
     batches = one.evidence.batches
     if len(batches) and not one.starts_with_header:
         return "its first record is not a snapshot header"
+    if (refused := one.refused_control) is not None:
+        return refused
     bad = next(_bad_records(batches, one.contents), None)
     return f"Kafka cannot read on in it: {bad.text}" if bad else None
 
@@ -125,12 +128,10 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
         ("quorum-state", one.quorum_state),
         ("leader-epoch-checkpoint", one.epoch_checkpoint),
         ("partition.metadata", one.partition_metadata),
+        ("bootstrap.checkpoint", one.bootstrap),
     ):
         if file is not None and (why := _why_unread(file)):
             yield f"{name} cannot be read: {why}"
-    state = one.state_file
-    if state is not None and state.data_version not in QUORUM_STATE_VERSIONS:
-        yield f"quorum-state has data_version {state.data_version}, and only 0 and 1 are known"
     named = one.partition_metadata.value if one.partition_metadata is not None else None
     if named and named["topic_id"] != names.METADATA_TOPIC_ID:
         yield f"partition.metadata names another topic id, {named['topic_id']}"
@@ -195,6 +196,16 @@ def _notes(log: LogView, end_row: int) -> Iterator[str]:
     for file in log.evidence.snapshots:
         if file.name_form == names.KIP_PADDED:
             yield f"{file.name} is not named as Kafka names its snapshots, so Kafka does not find it"
+
+
+def _without_vote(log: LogView, snapshots: list[SnapshotView]) -> Iterator[str]:
+    """A newest snapshot that has lost the voters: what names them below its end is not read."""
+    newest = max((one for one in snapshots if one.is_live), key=lambda one: one.id, default=None)
+    if newest is None or newest.voters or newest.is_damaged:
+        return
+    for named in by_records([log], snapshots):
+        if named.since[1] <= newest.end_offset:
+            yield f"{newest.evidence.name} names no voter, so the node does not vote with it"
 
 
 def _base(path: str) -> str:

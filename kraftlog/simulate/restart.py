@@ -231,8 +231,8 @@ class _Judge:
 
     def _misremembered(self, log: LogView) -> Iterator[tuple[str, int | None]]:
         state = log.evidence.state_file
-        if state is None and self._unread(log, votes=True) is None:
-            yield "its quorum-state is missing or unreadable, so it could vote twice", None
+        if log.evidence.quorum_state is None and self._unread(log, votes=True) is None:
+            yield "its quorum-state is missing, so it could vote twice", None
         elif state is not None and (log.last_epoch or 0) > state.leader_epoch:
             yield "its quorum-state is older than its log, so it could vote twice", None
         directory = self.quorum.unnamed_disk(log.evidence)

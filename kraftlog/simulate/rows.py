@@ -74,7 +74,7 @@ class Plans:
                 vote_end(self.extent(log)),
                 self.committed_reach(log),
                 self.quorum.electorates[log.label],
-                log.evidence.meta("directory.id"),
+                log.evidence.directory_id,
                 self.boots[log.label].boots,
             )
             for log in self.quorum.electors

@@ -298,7 +298,8 @@ class Node:
     def quorum_state(self, **fields: object) -> None:
         voters = [{"voterId": one} for one in (1, 2, 3)]
         state = {"clusterId": "", "votedId": -1, "appliedOffset": 0, "currentVoters": voters}
-        text = json.dumps({**state, "data_version": 0, **fields})
+        disk = {"votedDirectoryId": uuid_text(0)}
+        text = json.dumps({**state, **disk, "data_version": 0, **fields})
         (self.folder / "quorum-state").write_text(text)
 
     def meta(

@@ -158,7 +158,9 @@ def test_a_quorum_state_of_a_version_that_is_unknown(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     for version, known in ((0, True), (1, True), (2, False)):
         node.quorum_state(leaderId=2, leaderEpoch=2, data_version=version)
-        told = f"quorum-state has data_version {version}, and only 0 and 1 are known"
+        told = (
+            f"quorum-state cannot be read: data_version {version} is unknown: Kafka reads 0 and 1"
+        )
         assert problems(tmp_path) == ([] if known else [told])
 
 

@@ -438,7 +438,13 @@ def replaced_by_less(folder: Path) -> None:
 
 
 def replaced_by_more(folder: Path) -> None:
-    (folder / NEWEST).write_bytes(2 * (SOURCE / PARTITION / NEWEST).read_bytes())
+    rest, batches = (SOURCE / PARTITION / NEWEST).read_bytes(), list[bytes]()
+    while rest:
+        size = 12 + int.from_bytes(rest[8:12], "big")
+        batches.append(rest[:size])
+        rest = rest[size:]
+    header, *stored, footer = batches
+    (folder / NEWEST).write_bytes(b"".join([header, *stored * 2, footer]))
 
 
 @pytest.fixture

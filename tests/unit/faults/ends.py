@@ -2,7 +2,6 @@
 histories under one name.
 """
 
-import json
 import shutil
 import struct
 from collections.abc import Callable
@@ -442,8 +441,7 @@ def _alone(base: int, epoch: int, leader: int) -> Batch:
 def _two_histories(nodes: list[Node], value: bytes) -> None:
     nodes[2].append(_alone(12, 3, 3), Batch(13, 3, (value,), None, LATER))
     nodes[2].epochs([(1, 0), (2, 8), (3, 12)])
-    state = {"leaderId": 3, "leaderEpoch": 3, "currentVoters": [{"voterId": 3}]}
-    (nodes[2].folder / "quorum-state").write_text(json.dumps({**state, "data_version": 0}))
+    nodes[2].quorum_state(leaderId=3, leaderEpoch=3, currentVoters=[{"voterId": 3}])
     for node in nodes[:2]:
         node.append(leader_change(12, 4, 1, LATER))
         node.epochs([(1, 0), (2, 8), (4, 12)])

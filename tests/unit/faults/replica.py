@@ -1,12 +1,14 @@
 """Damages that only several replicas together show: voters, identities, elections."""
 
 import shutil
+import struct
 
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
     Batch,
     Node,
+    feature,
     healthy_log,
     leader_change,
     producer_ids,
@@ -22,7 +24,9 @@ STORED = [healthy_log()[1], healthy_log()[3]]
 
 
 def _voters_in_snapshots(nodes: list[Node], *voters: tuple[int, ...]) -> None:
+    """A KRaftVoters record in the logs, and snapshots that hold it, or another one."""
     for node, ids in zip(nodes, voters, strict=True):
+        replace_batch(node, 3, lambda one: voters_batch(3, 1, 1, 2, 3, ms=one.ms).raw())
         raw = snapshot(STORED, 1, START_MS + 3000, voters=ids)
         node.checkpoint(6, 1).write_bytes(raw)
 
@@ -94,7 +98,44 @@ def _(nodes: list[Node]) -> None:
     path.write_text(path.read_text().replace("node.id", "broker.id"))
 
 
-@fault("quorum_state_present", "warning", "3", says="data_version 5, which Kafka refuses")
+def _directory(text: str) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        path = nodes[1].home / "meta.properties"
+        path.write_text(path.read_text().replace(uuid_text(2), text))
+
+    return damage
+
+
+fault(
+    "meta_properties_valid", "warning", "2", says="its directory.id is not a UUID",
+    sound=_directory(uuid_text(2) + "=="),
+)(_directory("zz"))  # fmt: skip
+
+
+def _bootstrap(name: str, level: int = 1) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        raw = snapshot([Batch(0, 0, (feature(name, level),))], 0, START_MS)
+        (nodes[1].home / "bootstrap.checkpoint").write_bytes(raw)
+
+    return damage
+
+
+fault(
+    "meta_properties_valid", "warning", "2",
+    says="it holds no record that sets metadata.version",
+    sound=_bootstrap("metadata.version"),
+)(_bootstrap("group.version"))  # fmt: skip
+
+
+@fault("batch_crc_valid", "warning", "2", says="Kafka reads this file at every start")
+def _(nodes: list[Node]) -> None:
+    """Another level of metadata.version, which Kafka takes."""
+    _bootstrap("metadata.version", 20)(nodes)
+    path = nodes[1].home / "bootstrap.checkpoint"
+    path.write_bytes(path.read_bytes().replace(struct.pack(">h", 20), struct.pack(">h", 21)))
+
+
+@fault("quorum_state_present", "warning", "3", says="data_version 5 is unknown")
 def _(nodes: list[Node]) -> None:
     nodes[2].quorum_state(leaderId=2, leaderEpoch=2, data_version=5)
 

@@ -13,7 +13,9 @@ from tests.unit.audit_logs import (
     healthy_log,
     overwrite,
     remove_topic,
+    replace_batch,
     snapshot,
+    voters_batch,
 )
 from tests.unit.faults.table import fault
 
@@ -280,3 +282,29 @@ def _(nodes: list[Node]) -> None:
 @fault("snapshot_times_in_order", "info", "1", 12, says="is later in the log than", also="")
 def _(nodes: list[Node]) -> None:
     _snapshots(nodes[0], {12: START_MS + 2999})
+
+
+@fault("snapshot_footer_last", "critical", "2", says="goes on after its SnapshotFooter record")
+def _(nodes: list[Node]) -> None:
+    """Its footer stands there twice."""
+    path = nodes[1].checkpoint(6, 1)
+    footer = Batch(7, 1, (b"\0\0\0",), (struct.pack(">hh", 0, 4),))
+    path.write_bytes(path.read_bytes() + footer.raw())
+
+
+def _of_dynamic_quorum(nodes: list[Node]) -> None:
+    """A quorum whose log and snapshots name its voters."""
+    for node in nodes:
+        replace_batch(node, 3, lambda one: voters_batch(3, 1, 1, 2, 3, ms=one.ms).raw())
+        raw = snapshot(STORED, 1, START_MS + 3000, voters=(1, 2, 3))
+        node.checkpoint(6, 1).write_bytes(raw)
+
+
+@fault(
+    "snapshots_agree", "critical", "2", 6, says="voter 1 AAAAAAAAAAAAAAAAAAAAAQ is missing",
+    also="snapshot_equals_replay", sound=_of_dynamic_quorum,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A node that loads it has no vote."""
+    _of_dynamic_quorum(nodes)
+    nodes[1].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3000))

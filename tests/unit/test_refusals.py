@@ -1,0 +1,234 @@
+"""Small files that Kafka reads when it starts: what it takes, and what it throws at.
+
+Each text was given to the classes of Kafka 4.0.0, 4.1.1 and 4.3.1 that read such a file.
+"""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.sidefiles import (
+    read_epoch_checkpoint,
+    read_meta_properties,
+    read_partition_metadata,
+    read_quorum_state,
+    refused_meta_properties,
+)
+from kraftlog.quorum.bootstrap import read_bootstrap
+from tests.unit.audit_logs import (
+    START_MS,
+    Batch,
+    Node,
+    audit,
+    feature,
+    quorum,
+    replace_batch,
+    snapshot,
+    voters_batch,
+)
+from tests.unit.test_disk import disk
+
+NO_DIRECTORY = '"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA"'
+VOTE = f'"leaderId":2,"leaderEpoch":1,"votedId":-1,{NO_DIRECTORY}'
+OLD = '"leaderId":2,"leaderEpoch":1,"votedId":-1'
+OLD_REST = '"clusterId":"","appliedOffset":0,"currentVoters":[{"voterId":1}]'
+
+TAKEN_STATES = [
+    f'{{{VOTE},"data_version":1}}',
+    f'{{{VOTE},"data_version":1}}{{"leaderId":2}}',
+    f'{{{VOTE},"data_version":1}}\nmore',
+    f'  {{{VOTE},"foo":1,"data_version":1}}\r\n',
+    f'{{{OLD},{OLD_REST},"data_version":0}}',
+    f'{{{OLD},{OLD_REST},"data_version":0}}'.replace('{"voterId":1}', ""),
+    f'{{{VOTE},"data_version":1}}'.replace("AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAA=="),
+]
+REFUSED_STATES = [
+    "",
+    f"\n{TAKEN_STATES[0]}",
+    f"{{{VOTE}}}",
+    f'{{{OLD},"data_version":1}}',
+    f'{{{VOTE},"data_version":2}}',
+    f'{{{VOTE},"data_version":0}}',
+    '{"leaderEpoch":1,"data_version":1}',
+    f'{{{VOTE},"data_version":1}}'.replace("AAAAAAAAAAAAAAAAAAAAAA", "??"),
+    f'{{{VOTE},"data_version":1}}'.replace("AAAAAAAAAAAAAAAAAAAAAA", "zz"),
+    f'{{\n{VOTE},"data_version":1}}',
+    f'{{{VOTE},"data_version":1}}'.replace('"leaderId":2', '"leaderId":"2"'),
+    f'{{{VOTE},"data_version":1}}'.replace('"leaderEpoch":1', '"leaderEpoch":1.0'),
+    *(
+        f'{{{OLD},{OLD_REST},"data_version":0}}'.replace(f'"{name}"', '"other"')
+        for name in ("clusterId", "leaderId", "leaderEpoch", "votedId", "appliedOffset")
+    ),
+    f'{{{OLD},{OLD_REST},"data_version":0}}'.replace('"currentVoters"', '"other"'),
+    f'{{{OLD},{OLD_REST},"data_version":0}}'.replace('"voterId"', '"other"'),
+    f'{{{OLD},{OLD_REST},"data_version":0}}'.replace('[{"voterId":1}]', "null"),
+]
+TAKEN_EPOCHS = ["", "0", "0\n", "0\n0\n", "0\n1\n1 978", "0\r\n1\r\n1\t978 \r\n", "+0\n1\n1  2\n"]
+REFUSED_EPOCHS = [
+    "\n",
+    "0\n1\n\n1 978\n",
+    "0\n1\n1 978\n\n",
+    "0\n1\n-1 978\n",
+    "0\n1\n1 -1\n",
+    "1\n1\n1 978\n",
+    "1",
+    "0\n1\n1 978\n2 2000\n",
+    " 0\n0\n",
+    "0\n0 \n",
+    "0\n1\n 1 978\n",
+    "0\n1\n 978\n",
+]
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+TAKEN_METADATA = [f"version: 0\ntopic_id: {ID}", f"version:  1\r\ntopic_id: {ID}\r\nmore\n"]
+REFUSED_METADATA = [
+    "",
+    "version: 0",
+    f"version: x\ntopic_id: {ID}",
+    f"version: -1\ntopic_id: {ID}",
+    f"version:0\ntopic_id: {ID}",
+    f"topic_id: {ID}\nversion: 0",
+    f"\nversion: 0\ntopic_id: {ID}",
+]
+READERS = {
+    read_quorum_state: (TAKEN_STATES, REFUSED_STATES),
+    read_epoch_checkpoint: (TAKEN_EPOCHS, REFUSED_EPOCHS),
+    read_partition_metadata: (TAKEN_METADATA, REFUSED_METADATA),
+}
+
+
+@pytest.mark.parametrize("read", READERS, ids=lambda one: one.__name__)
+def test_what_kafka_takes_is_read_and_what_it_throws_at_is_not(read: object) -> None:
+    taken, refused = READERS[read]  # type: ignore[index]
+    for text in taken:
+        read(text.encode())  # type: ignore[operator]
+    for text in (*refused, "\udcff"):
+        with pytest.raises(ValueError, match=r".") as told:
+            read(text.encode("utf-8", "surrogateescape"))  # type: ignore[operator]
+        assert type(told.value) is ValueError, text
+
+
+def test_a_directory_id_that_is_no_uuid_is_refused() -> None:
+    known = "version=1\nnode.id=1\ncluster.id=c\n"
+    for text, told in (
+        ("", None),
+        (f"directory.id={ID}", None),
+        (f"directory.id={ID}==", None),
+        ("directory.id=zz", "its directory.id is not a UUID"),
+        ("directory.id=", "its directory.id is not a UUID"),
+    ):
+        values = read_meta_properties((known + text).encode())
+        assert refused_meta_properties(values) == told
+
+
+def test_a_node_with_such_a_directory_id_is_no_voter_on_another_disk(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3))
+    path = nodes[1].home / "meta.properties"
+    path.write_text(
+        path.read_text().replace("directory.id=AAAAAAAAAAAAAAAAAAAAAg", "directory.id=zz")
+    )
+    found = audit(tmp_path)
+    told = [one.check for one in found.findings if one.row.replica == "2"]
+    assert told == ["meta_properties_valid"]
+
+
+# --- bootstrap.checkpoint -----------------------------------------------------------------------
+
+LEVELS = (feature("metadata.version", 20), feature("group.version", 1))
+BOOTSTRAP = snapshot([Batch(0, 0, LEVELS)], 0, START_MS)
+HEADER_END = 12 + int.from_bytes(BOOTSTRAP[8:12], "big")
+DATA_END = HEADER_END + 12 + int.from_bytes(BOOTSTRAP[HEADER_END + 8 : HEADER_END + 12], "big")
+
+
+def level(raw: bytes) -> int:
+    return read_bootstrap(raw, Redactor(None), 1 << 20)
+
+
+def test_kafka_looks_at_no_crc_in_a_bootstrap_checkpoint_and_stops_at_its_torn_end() -> None:
+    assert level(BOOTSTRAP) == 20
+    assert level(BOOTSTRAP.replace(struct.pack(">h", 20), struct.pack(">h", 21))) == 21
+    for torn in (BOOTSTRAP[:DATA_END], BOOTSTRAP[:-1], BOOTSTRAP + bytes(17)):
+        assert level(torn) == 20
+    twice = snapshot([Batch(0, 0, LEVELS), Batch(0, 0, (feature("metadata.version", 22),))], 0, 0)
+    assert level(twice) == 22
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b"", "it holds no record that sets metadata.version"),
+        (BOOTSTRAP[:HEADER_END], "it holds no record that sets metadata.version"),
+        (BOOTSTRAP[: DATA_END - 1], "it holds no record that sets metadata.version"),
+        (bytes(411), "there is no record batch at byte 0"),
+        (BOOTSTRAP + bytes(18), f"there is no record batch at byte {len(BOOTSTRAP)}"),
+        (snapshot([Batch(0, 0, (LEVELS[0] + b"\0",))], 0, 0), f"in the batch at byte {HEADER_END}: "),
+    ],
+)  # fmt: skip
+def test_a_node_does_not_start_with_such_a_bootstrap_checkpoint(
+    raw: bytes, told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        level(raw)
+    node = quorum(tmp_path)[0]
+    (node.home / "bootstrap.checkpoint").write_bytes(raw)
+    (problem,) = disk(tmp_path).problems
+    assert problem.startswith(f"bootstrap.checkpoint cannot be read: {told}")
+
+
+# --- Control records of snapshots ---------------------------------------------------------------
+
+
+def controls(*records: tuple[int, bytes]) -> bytes:
+    """A snapshot whose first batch holds these control records, each by its type."""
+    head = (3, struct.pack(">hq", 0, START_MS) + b"\0")
+    types, values = zip(head, *records, strict=True)
+    first = Batch(0, 1, values, tuple(struct.pack(">hh", 0, one) for one in types), START_MS)
+    footer = Batch(first.end, 1, (b"\0\0\0",), (struct.pack(">hh", 0, 4),))
+    return first.raw() + footer.raw()
+
+
+def version(value: int) -> tuple[int, bytes]:
+    return 5, struct.pack(">hh", 0, value) + b"\0"
+
+
+VOTERS = 6, voters_batch(0, 1, 1, 2, 3).values[0]
+
+
+@pytest.mark.parametrize(
+    ("records", "told"),
+    [
+        ((version(1), VOTERS), None),
+        ((version(0),), None),
+        ((version(5), VOTERS), "its kraft.version is 5, and only 0 to 1 are known"),
+        ((version(-1), VOTERS), "its kraft.version is -1, and only 0 to 1 are known"),
+        ((version(1), version(1), VOTERS), "it holds a second KRAFT_VERSION record"),
+        ((version(1), VOTERS, VOTERS), "it holds a second KRAFT_VOTERS record"),
+    ],
+)
+def test_kafka_loads_one_set_of_voters_and_a_level_that_it_knows(
+    records: tuple[tuple[int, bytes], ...], told: str | None, tmp_path: Path
+) -> None:
+    node = quorum(tmp_path)[0]
+    node.checkpoint(6, 1).write_bytes(controls(*records))
+    (found,) = disk(tmp_path).snapshots
+    assert found.unreadable == told
+
+
+def without_vote(node: Node, root: Path, voters: tuple[int, ...]) -> tuple[str, ...]:
+    node.checkpoint(6, 1).write_bytes(snapshot([], 1, START_MS, voters=voters))
+    return disk(root).notes
+
+
+def test_a_newest_snapshot_without_the_voters_takes_the_vote(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    assert without_vote(node, tmp_path, ()) == ()
+    replace_batch(node, 3, lambda one: voters_batch(3, 1, 1, 2, 3, ms=one.ms).raw())
+    told = f"{6:020d}-0000000001.checkpoint names no voter, so the node does not vote with it"
+    assert without_vote(node, tmp_path, ()) == (told,)
+    assert without_vote(node, tmp_path, (1, 2, 3)) == ()
+    # What the log names behind it counts.
+    node.append(voters_batch(12, 2, 1, 2, 3))
+    assert without_vote(node, tmp_path, ()) == ()
