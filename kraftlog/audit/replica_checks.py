@@ -23,7 +23,7 @@ from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.committed import candidates, committed_holder
-from kraftlog.quorum.copies import copied_before, untimed_from
+from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
@@ -32,8 +32,11 @@ from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET, VOT
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     forgotten_vote,
+    is_excused,
     led_beyond,
     too_few_hold,
+    unheld_from,
+    whole_voters,
     written_alone,
 )
 from kraftlog.quorum.snapshots import SnapshotView
@@ -119,19 +122,17 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _committed_voters(quorum: Quorum) -> Coverage:
-    """The voters but those whose files were copied before the newest committed records: what their
-    nodes hold is not known.
+    """The voters but those whose files were copied, or last written, before the newest committed
+    records: what their nodes hold is not known.
     """
     found = coverage.committed_voters(quorum)
-    why = "its files were copied before the newest committed records; copy it again"
+    why = "it was copied, or last written, before the newest committed records; copy it again"
     if untimed_from(quorum) is not None:
         why = "it was copied before the describe, or has lost what that tells of; copy it again, and describe with --replication, which tells when"
     return found.but_for(
         (one.log.label, why)
         for one in candidates(quorum)
-        if one.lacks_from is not None
-        and one.wins
-        and copied_before(quorum, one.log, one.lacks_from)
+        if one.lacks_from is not None and one.wins and is_excused(quorum, one.log, one.lacks_from)
     )
 
 
@@ -157,7 +158,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     for one in candidates(quorum):
         if one.lacks_from is None:
             continue
-        explained = one.wins and copied_before(quorum, one.log, one.lacks_from)
+        explained = one.wins and is_excused(quorum, one.log, one.lacks_from)
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
         be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")
         text = f"{sentence(who)} lacks {lacks}, which {be} committed: {bounds.lower_reason}."
@@ -174,7 +175,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         elif explained and untimed_from(quorum) is not None:
             text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
         elif explained:
-            text += " What is missing came after its files were copied."
+            text += f" {_excused_words(quorum, one.lacks_from, them)}"
         elif witnesses(one.log, quorum.snapshots_of(one.log.label)):
             text += " The files beside its log tell that it once held more: see log_end_lost before you start it."
         elif led_beyond(quorum, one.log) is not None:
@@ -202,6 +203,17 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     alone = written_alone(quorum)
     if alone is not None:
         yield _alone_row(quorum, alone)
+
+
+def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:
+    """What is to be done about a copy that was taken before what it lacks, or whose node lost it."""
+    copied = f"It was copied, or last written, before offset {lacks_from}"
+    if unheld_from(quorum) is not None:
+        return f"{copied}, or has lost {them}, and no voter at hand holds {them}: copy the voters again before one that is down starts."
+    whole = whole_voters(quorum)
+    if quorum.pulled is not None or not whole:
+        return f"{copied}: what it lacks comes from the leader."
+    return f"{copied}: if it runs, it has fetched {them} since; if it is down, start {called(quorum, whole[0])} first."
 
 
 def _alone_row(quorum: Quorum, alone: WrittenAlone) -> BadRow:
@@ -465,8 +477,9 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
     action="identity", over=coverage.copies,
     goes_by=(VOTER_SET, VOTERS),
     meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records,
-    controller.quorum.voters. Nodes that disagree count different majorities. Often a change of the
-    voters was not finished, or a configuration was not rolled out everywhere.""",
+    controller.quorum.voters. Voters that disagree count different majorities. A node without a vote
+    counts none, but may look for the leader at the wrong nodes. Often a change of the voters was
+    not finished, or a configuration was not rolled out everywhere.""",
     advice="""Find the unfinished change and finish it on all nodes before any of them restarts.""",
 )  # fmt: skip
 def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
@@ -489,18 +502,25 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
     counts = quorum.voter_set
     if counts is None:
         return
-    replicas = [log.evidence for log in quorum.peers]
+    # A node without a vote that has not fetched the set yet does not disagree.
+    asked = [
+        log
+        for log in quorum.peers
+        if quorum.is_voter(log.evidence) is not False or log.newness >= counts.since
+    ]
     others = [
-        *voter_sources.by_quorum_state(replicas),
-        *voter_sources.by_configuration(replicas),
+        *voter_sources.by_quorum_state(log.evidence for log in asked),
+        *voter_sources.by_configuration(log.evidence for log in quorum.peers),
     ]
     for one in others:
+        votes = quorum.is_voter(quorum.by_label[one.replica].evidence)
         if one.ids != counts.ids:
-            yield _set_row(one, counts)
+            yield _set_row(one, counts, votes is not False)
 
 
-def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
-    apart = disjoint_majorities(one.members, other.members)
+def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRow:
+    """`counts_votes` is whether a node counts majorities by the first set."""
+    apart = disjoint_majorities(one.members, other.members) if counts_votes else None
     mine, theirs = (one.members, other.members), (other.members, one.members)
     two = (
         f" A majority of the first is {voters_text(apart[0], *mine)}, and a majority of the second is {voters_text(apart[1], *theirs)}. "
@@ -508,10 +528,14 @@ def _set_row(one: VoterSet, other: VoterSet) -> BadRow:
         if apart
         else ""
     )
+    so = f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts."
+    if not counts_votes:
+        so = "This node has no vote: no majority is counted by that."
+        if one.source == VOTERS:
+            so += " It looks for a leader at those nodes when it starts: name those that vote now."
     return BadRow(
         one.replica,
-        f"The voters are {voters_text(one.ids, *mine)} by {one.place}. But they are {voters_text(other.ids, *theirs)} by {other.place}. "
-        f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts.",
+        f"The voters are {voters_text(one.ids, *mine)} by {one.place}. But they are {voters_text(other.ids, *theirs)} by {other.place}. {so}",
         one.path,
         offset=one.offset,
         other_replica=other.replica if other.replica != one.replica else None,

@@ -15,7 +15,7 @@ def copy_explains(quorum: Quorum, log: LogView, data_ms: int) -> bool:
 
     A copy carries the time of copying, or of the last append. Data that are older than that were
     lost; data that are newer may have been written after the copy, but not long after: a backup of
-    last week explains nothing.
+    last week explains nothing. A disk that lost its newest records may carry the same time.
     """
     if not log.evidence.segments:
         return False
@@ -25,14 +25,10 @@ def copy_explains(quorum: Quorum, log: LogView, data_ms: int) -> bool:
 
 def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     """Whether all that a copy lacks from an offset on was written after its files were copied, or
-    its node held it then: by what it asked the leader for next. Nothing is held against a copy
-    where nothing tells when that was written.
+    last written, or its node held it then: by what it asked the leader for next. Nothing is held
+    against a copy where nothing tells when that was written.
     """
-    untimed = untimed_from(quorum)
-    if untimed is not None and lacks_from >= untimed:
-        return True
-    asked = _asked_beyond(quorum, log, lacks_from)
-    if asked is not None and copy_explains(quorum, log, asked):
+    if described_since(quorum, log, lacks_from):
         return True
     beyond = [one for one in quorum.peers if one is not log and (one.end_offset or 0) > lacks_from]
     held = [one.index_at(lacks_from) for one in beyond]
@@ -47,6 +43,17 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     by_voters = quorum.is_voter(log.evidence)
     newest = [_ms(one, -1) for one in beyond if not by_voters or quorum.is_voter(one.evidence)]
     return bool(stamps) and all(copy_explains(quorum, log, one) for one in (*stamps, *newest))
+
+
+def described_since(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
+    """Whether a describe tells that a node went on from an offset after its files were copied, or
+    may have: it alone tells of what lies beyond, and not when.
+    """
+    untimed = untimed_from(quorum)
+    if untimed is not None and lacks_from >= untimed:
+        return True
+    asked = _asked_beyond(quorum, log, lacks_from)
+    return asked is not None and copy_explains(quorum, log, asked)
 
 
 def untimed_from(quorum: Quorum) -> int | None:

@@ -619,7 +619,8 @@ class Quorum:
         """The newest election above all that a voter's copy has heard of in which the node had a
         part, by the log of another copy; None where there is none.
         """
-        if not self.is_voter(log.evidence):
+        is_unread = any(one.problem for one in log.evidence.segments)
+        if not self.is_voter(log.evidence) or (is_unread and known_epoch(log) is None):
             return None
         node, known = log.evidence.node_id, known_epoch(log) or log.last_epoch or 0
         found = [

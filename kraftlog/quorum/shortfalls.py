@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from kraftlog.plain import natural
 from kraftlog.quorum.committed import candidates
-from kraftlog.quorum.copies import copied_before, copy_explains
+from kraftlog.quorum.copies import copied_before, copy_explains, described_since
 from kraftlog.quorum.describe import keeping_up
-from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
+from kraftlog.quorum.ends import end_is_proven, known_epoch, unread_tail_bytes
 from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import LaterVote, Quorum
@@ -68,6 +68,48 @@ def forgotten_vote(quorum: Quorum, log: LogView) -> LaterVote | None:
     return None if vote is None or copied_before(quorum, log, vote.offset) else vote
 
 
+def is_excused(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
+    """Whether a voter may lack in its copy only what is committed from an offset on: its files were
+    copied, or last written, before that, and it was not stopped then.
+    """
+    if not copied_before(quorum, log, lacks_from):
+        return False
+    was_stopped = end_is_proven(log, quorum.snapshots_of(log.label))
+    return not was_stopped or described_since(quorum, log, lacks_from)
+
+
+def excused_winners(quorum: Quorum) -> dict[str, int]:
+    """By copy, where what is committed begins that a voter would be elected without as it stands,
+    and that the moment of copying excuses: the node holds it since, or has lost it. Empty where a
+    log was pulled from the running leader.
+    """
+    winning = candidates(quorum) if quorum.pulled is None else ()
+    return {
+        one.log.label: one.lacks_from
+        for one in winning
+        if one.wins and one.lacks_from is not None and is_excused(quorum, one.log, one.lacks_from)
+    }
+
+
+def whole_voters(quorum: Quorum) -> list[LogView]:
+    """The voters' copies that hold all that is committed, the furthest first."""
+    held = [one for one in candidates(quorum) if one.lacks_from is None]
+    logs = [one.log for one in held if one.voter in quorum.holders]
+    return sorted(logs, key=lambda log: log.newness, reverse=True)
+
+
+def unheld_from(quorum: Quorum) -> int | None:
+    """Where the part of what is committed begins that no voter at hand holds, though they would
+    elect one without it; None where there is none, or a describe tells that they went on.
+    """
+    lacks = excused_winners(quorum)
+    if not lacks or whole_voters(quorum):
+        return None
+    start = max(lacks.values())
+    furthest = (quorum.by_label[label] for label, at in lacks.items() if at == start)
+    return None if any(described_since(quorum, log, start) for log in furthest) else start
+
+
 def too_few_hold(quorum: Quorum) -> frozenset[str]:
     """The voters' copies that lack what is committed, where they are so many that the others cannot
     have committed it without one of them.
@@ -75,7 +117,7 @@ def too_few_hold(quorum: Quorum) -> frozenset[str]:
     lacking = {
         one.log.label
         for one in candidates(quorum)
-        if one.lacks_from is not None and not copied_before(quorum, one.log, one.lacks_from)
+        if one.lacks_from is not None and not is_excused(quorum, one.log, one.lacks_from)
     }
     without = [
         copies for copies in quorum.holders.values() if all(one.label in lacking for one in copies)
@@ -99,7 +141,7 @@ def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
     if reached >= (log.end_offset or 0):
         return None
     newest = log.newest_ms or 0
-    is_explained = any(
+    is_explained = unheld_from(quorum) is None and any(
         copied_before(quorum, one, reached) and copy_explains(quorum, one, newest) for one in voters
     )
     return None if is_explained else reached

@@ -16,6 +16,7 @@ from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
 from kraftlog.report.once import nodes_text, told_once
 from kraftlog.simulate.restart import NEVER_COMMITTED
+from kraftlog.simulate.restart_rows import criticals_are
 
 YES, LOSES, WAIT, UNKNOWN, NO = "yes", "yes, with loss", "not yet", "not known", "no"
 _WORDS = {"safe": YES, "loses": LOSES, "unknown": UNKNOWN, "unsafe": NO}
@@ -85,13 +86,13 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
     criticals = sum(one["severity"] == "critical" for one in found)
     asked = [(one, rows) for one, rows in grouped(found) if rows[0]["severity"] != "info"]
     names = {row["replica"]: row["who"] for row in restart}
-    nodes = tuple(_restart(restart, criticals > 0))
+    nodes = tuple(_restart(restart))
     actions = [action for action, _ in asked]
     return Answers(
         _sentence(restart, criticals, actions, verdict),
         nodes,
-        {row["replica"]: _may(row, criticals > 0) for row in restart},
-        _order(restart) if not criticals else None,
+        {row["replica"]: _may(row) for row in restart},
+        _order(restart),
         tuple(_lost(restart)),
         (
             *(
@@ -108,7 +109,7 @@ def _copies(
 ) -> Iterator[Todo]:
     """What is to be copied again: nodes of whom nothing is known, and no finding asks anything."""
     told = {row["replica"] for _, rows in asked for row in rows}
-    unknown = _restart([row for row in restart if row["replica"] not in told], wait=False)
+    unknown = _restart([row for row in restart if row["replica"] not in told])
     text = " ".join(f"{sentence(one.nodes)}: {one.why}." for one in unknown if one.may == UNKNOWN)
     if text and _COPY not in (action for action, _ in asked):
         yield Todo(_COPY.key, _COPY.title, text, "warning")
@@ -119,11 +120,10 @@ def _sentence(
 ) -> str:
     """May I restart, in a few words. No node is said to be safe while a finding is critical."""
     if criticals:
-        what = "the critical finding is" if criticals == 1 else "the critical findings are"
-        return f"Restart nothing before {what} settled."
+        return f"Restart nothing before {criticals_are(criticals)} settled."
     who: dict[str, list[str]] = {}
     for row in restart:
-        who.setdefault(_may(row, wait=False), []).append(row["who"])
+        who.setdefault(_may(row), []).append(row["who"])
     told = []
     for may, words in ((NO, "Do not restart {}."), (UNKNOWN, "Do not restart {} yet.")):
         if may in who:
@@ -148,23 +148,18 @@ def _sentence(
     return " ".join(told)
 
 
-def _restart(rows: Sequence[Row], wait: bool) -> list[Nodes]:
+def _restart(rows: Sequence[Row]) -> list[Nodes]:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        may, why = _may(row, wait), _why(row)
-        if may == WAIT:
-            why = _BY_ITSELF + ("" if row["verdict"] == "safe" else f", but {why}")
-        groups.setdefault((may, why), []).append(row["who"])
+        groups.setdefault((_may(row), _why(row)), []).append(row["who"])
     found = [Nodes(may, nodes_text(names), why) for (may, why), names in groups.items()]
     return sorted(found, key=lambda one: [*COLOURS].index(one.may))
 
 
-def _may(row: Row, wait: bool) -> str:
+def _may(row: Row) -> str:
+    """A node that could be restarted has no place in the order where it has to wait."""
     may = _WORDS[row["verdict"]]
-    return WAIT if wait and may in (YES, LOSES) else may
-
-
-_BY_ITSELF = "safe, once the critical findings are settled"
+    return WAIT if row["order"] is None and may in (YES, LOSES) else may
 
 
 def _why(row: Row) -> str:

@@ -25,10 +25,14 @@ from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     alone_from,
     beyond_voters,
+    excused_winners,
     forgotten_vote,
+    is_excused,
     keeping_up_now,
     led_beyond,
     too_few_hold,
+    unheld_from,
+    whole_voters,
     written_alone,
 )
 from kraftlog.simulate.election import Candidacy
@@ -53,8 +57,8 @@ class Safety(StrEnum):
 class Restart:
     """The answer for one replica. `lost_from` is where the records begin that it loses (to its
     log's end; None where its log is only to be fetched anew), `needs` are the voters whose copies
-    would settle what is unknown, `order` is its place in a rolling restart (None: leave it
-    stopped).
+    would settle what is unknown, `order` is its place in a rolling restart (None: do not restart
+    it).
     """
 
     replica: str
@@ -103,7 +107,7 @@ class _Judge:
             why = "nothing tells whose copy it is, or it is of another cluster"
             return Restart(log.label, node, Safety.UNKNOWN, why)
         for safety, reason, start in self._troubles(log, role == "voter"):
-            needs = self.quorum.bounds.missing_voters if safety == Safety.UNKNOWN else ()
+            needs = self._needs if safety == Safety.UNKNOWN else ()
             return Restart(log.label, node, safety, reason, start, needs)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
 
@@ -131,8 +135,7 @@ class _Judge:
             yield from self._discarded(log, votes, cut, boot.reason or "")
         if self._are_few and not self._is_beside_the_leader(log, votes):
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
-            why = f"less than a majority of the voters was copied: nothing shows {told}"
-            yield Safety.UNKNOWN, why, None
+            yield Safety.UNKNOWN, f"{self._how_few}: nothing shows {told}", None
         yield from self._short(log, votes)
         alone = alone_from(self.quorum, log) if votes else None
         if alone is not None and any(self._lost(one) for one in self.quorum.holders.values()):
@@ -146,6 +149,11 @@ class _Judge:
         if votes and untimed is not None:
             told = offsets_text(untimed, self.quorum.bounds.lower)
             why = f"no copy at hand holds {told}, which the describe tells to be committed, and not when: that is {again}"
+            yield Safety.UNKNOWN, why, None
+        unheld = unheld_from(self.quorum)
+        if votes and unheld is not None:
+            told = offsets_text(unheld, self.quorum.bounds.lower)
+            why = f"of what is committed, no voter at hand holds {told}: that is {again}"
             yield Safety.UNKNOWN, why, None
         led, end = led_beyond(self.quorum, log), log.end_offset or 0
         if led is not None:
@@ -194,8 +202,29 @@ class _Judge:
 
     @property
     def _are_few(self) -> bool:
-        """Whether less than a majority of the voters was copied."""
-        return len(self.quorum.holders) < self.quorum.bounds.majority
+        """Whether less than a majority of the voters was copied, or could be read."""
+        return len(self.quorum.holders) - len(self._unread_voters) < self.quorum.bounds.majority
+
+    @property
+    def _how_few(self) -> str:
+        if len(self.quorum.holders) < self.quorum.bounds.majority:
+            return "less than a majority of the voters was copied"
+        them, one = numbers(self._unread_voters), len(self._unread_voters) == 1
+        return f"the {'copy of voter' if one else 'copies of voters'} {them} could not be read"
+
+    @cached_property
+    def _unread_voters(self) -> tuple[int, ...]:
+        """The voters at hand of whose logs nothing could be read."""
+        return tuple(
+            voter
+            for voter, copies in self.quorum.holders.items()
+            if all(any(one.problem for one in log.evidence.segments) for log in copies)
+        )
+
+    @cached_property
+    def _needs(self) -> tuple[int, ...]:
+        """The voters whose copies are missing, or could not be read."""
+        return tuple(sorted({*self.quorum.bounds.missing_voters, *self._unread_voters}))
 
     def _is_beside_the_leader(self, log: LogView, votes: bool) -> bool:
         """Whether nobody leads who could cut this log, or the leader's was pulled, and shows that a
@@ -248,11 +277,11 @@ class _Judge:
 
     def _elected_without(self, label: str) -> int | None:
         """Where what is committed begins that a voter lacks, and could be elected without; None
-        where it came after its files were copied.
+        where its copy may lack it only because it was taken before.
         """
         one = self._outcomes.get(label)
         lacks = one.lacks_committed_from_offset if one is not None and one.can_win else None
-        if lacks is None or copied_before(self.quorum, self.quorum.by_label[label], lacks):
+        if lacks is None or is_excused(self.quorum, self.quorum.by_label[label], lacks):
             return None
         return lacks
 
@@ -332,8 +361,10 @@ class _Judge:
             unseen = "; whether it holds a tail of its own cannot be seen, as no log of a newer epoch at hand reaches down to it"
         if not votes:
             return f"{lost}; what is missing comes from the leader{unseen}"
-        if end < lower and copied_before(self.quorum, log, end):
-            return f"{lost}: what is missing from offset {end} on came after its files were copied{unseen}{self._meanwhile(log)}"
+        if log.label in self._excused and self._whole:
+            lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
+            copied = f"it was copied, or last written, before offset {lacks}"
+            return f"{lost} if it runs: {copied}, and has fetched that since{unseen}; if it is down, start {first} first{self._meanwhile(log)}"
         if end < lower:
             return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{self._meanwhile(log)}"
         alone = alone_from(self.quorum, log)
@@ -343,6 +374,14 @@ class _Judge:
         if meanwhile := self._meanwhile(log):
             return f"nothing is lost{meanwhile}"
         return self._without(log)
+
+    @cached_property
+    def _excused(self) -> dict[str, int]:
+        return excused_winners(self.quorum)
+
+    @cached_property
+    def _whole(self) -> list[LogView]:
+        return whole_voters(self.quorum)
 
     def _without(self, log: LogView) -> str:
         """Whether the other voters' copies are a majority that can go on while a voter is down."""
@@ -409,7 +448,8 @@ class _Judge:
         """Followers before the likely leader, voters before brokers; who holds all before who does
         not; first of all voters those that did not keep up, lack what is committed, or have to cut
         their log: without them the others are no majority while one more is down. Before them who
-        was stopped, and holds what no majority does: who starts later cannot lead without it.
+        was stopped, and holds what no majority does, or what others may have lost: who starts later
+        cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
@@ -421,5 +461,7 @@ class _Judge:
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
         if votes and is_closed_at_end(log) and alone_from(self.quorum, log) is not None:
+            rank = -2
+        if self._excused and log in self._whole:
             rank = -2
         return (0 if votes else 1, rank, one.node_id or 0)

@@ -2,7 +2,8 @@
 
 In: a `Quorum` with its state, and the findings of an audit. Out: one row per replica, those that
 may start first. A critical finding on a copy outweighs what its log alone says, and so does a record
-that stops Kafka's loader, on each copy that holds it.
+that stops Kafka's loader, on each copy that holds it. While any finding is critical, the other nodes
+wait: they have no place in an order.
 """
 
 from collections.abc import Iterable
@@ -27,10 +28,12 @@ def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:
 
 def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart]:
     """The answers, where a critical finding on a copy, or a record at which Kafka's loader stops,
-    makes its restart unsafe.
+    makes its restart unsafe, and any critical finding lets the others wait until it is settled.
     """
     bad: dict[str, str] = {}
+    criticals = 0
     for one in findings:
+        criticals += one.severity == "critical"
         is_bad = one.severity == "critical" or _kind(one) in STOPS_LOADERS
         for label in _about(quorum, one) if is_bad else ():
             bad.setdefault(label, f"{head(one.row.message)} ({one.check})")
@@ -42,9 +45,24 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     ]
     able = [one for one in told if one.order is not None]
     return [
-        *(replace(one, order=place) for place, one in enumerate(able, 1)),
+        *(
+            _waiting(one, criticals) if criticals else replace(one, order=place)
+            for place, one in enumerate(able, 1)
+        ),
         *(one for one in told if one.order is None),
     ]
+
+
+def _waiting(one: Restart, criticals: int) -> Restart:
+    """A node that could be restarted by itself, while something critical is not settled."""
+    but = "" if one.safety == Safety.SAFE else f", but {one.reason}"
+    reason = f"safe, once {criticals_are(criticals)} settled{but}"
+    return replace(one, reason=reason, order=None)
+
+
+def criticals_are(count: int) -> str:
+    """So many critical findings, and their verb."""
+    return "the critical finding is" if count == 1 else "the critical findings are"
 
 
 def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:

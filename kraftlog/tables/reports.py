@@ -106,7 +106,7 @@ RESTART_PLAN = per_run(
     column("lost_from", LONG, "first offset at which records are seen that a restart throws away"),
     column("lost", TEXT, "objects lost with them, by name, as JSON; null: not known"),
     column("needs", pa.list_(INT), "voters whose copies would settle what is unknown"),
-    column("order", LONG, "place in a rolling restart; null: leave it stopped"),
+    column("order", LONG, "place in a rolling restart; null: not to be restarted, or not yet"),
 )
 
 FINDINGS = per_run(

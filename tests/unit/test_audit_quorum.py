@@ -284,6 +284,27 @@ def test_voters_of_a_snapshot_behind_what_no_log_shows_contradict_nobody(tmp_pat
     assert str(nodes[0].checkpoint(13, 2)) in named
 
 
+@pytest.mark.parametrize("fetched", [False, True])
+def test_a_node_without_a_vote_counts_no_majority(fetched: bool, tmp_path: Path) -> None:
+    """What it names is as old as its log; its configuration is told without an alarm."""
+    for node in quorum(tmp_path):
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    broker = Node(tmp_path, 9)
+    record = [voters_batch(12, 2, 1, 2, 3, ms=LATER)] if fetched else []
+    broker.write([*healthy_log(), *record])
+    broker.quorum_state(leaderId=2, leaderEpoch=2, currentVoters=[{"voterId": 4}])
+    text = "controller.quorum.voters=4@a:9093\n"
+    (broker.home / "server.properties").write_text(text)
+    rows = rows_of(tmp_path, "voter_sets_agree")
+    states = ["quorum-state"] if fetched else []
+    assert [one.evidence["source"] for one in rows] == [*states, "controller.quorum.voters"]
+    for one in rows:
+        assert "This node has no vote: no majority is counted by that." in one.message
+        assert one.evidence["disjoint_majorities"] == []
+        assert "count different majorities" not in one.message
+    assert rows[-1].message.endswith("name those that vote now.")
+
+
 def test_voters_may_have_changed_one_at_a_time_where_a_log_has_a_hole(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     changes = [

@@ -20,7 +20,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.tables.lake import Lake
 from tests.in_process import run_of
-from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, quorum
+from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, leader_change, quorum
 from tests.unit.faults.table import AT, END_POSITION, LATER
 from tests.unit.test_directory import as_nobody
 
@@ -178,6 +178,27 @@ def test_of_a_folder_that_cannot_be_listed_nothing_is_missing(
     may = {one.replica: one for one in restarts(found)}
     assert may["3"].safety == Safety.UNKNOWN
     assert "only with voter 3, of which a file could not be read" in may["1"].reason
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_voters_that_cannot_be_read_have_lost_nothing(tmp_path: Path, count: int) -> None:
+    """Nor does anybody know what the others lack, where too few are left."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(leader_change(12, 3, 1, LATER, granted=(1, 2, 3)))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    nodes[0].append(Batch(13, 3, (NO_OP,), None, LATER))
+    replicas = find_replicas([str(tmp_path)])
+    for node in nodes[1 : 1 + count]:
+        for path in (*node.folder.glob("*.log"), node.folder / "quorum-state"):
+            shut(path)
+    may = {one.replica: one for one in restarts(Quorum(collect(replicas, LIMITS, Redactor(None))))}
+    if count == 1:
+        assert may["1"].safety == Safety.SAFE
+        return
+    why = "the copies of voters 2 and 3 could not be read: nothing shows what this one lacks"
+    assert may["1"] == Restart("1", 1, Safety.UNKNOWN, why, needs=(2, 3))
 
 
 def test_a_snapshot_that_cannot_be_read_may_reach_the_start_of_its_log(tmp_path: Path) -> None:

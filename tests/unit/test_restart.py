@@ -10,7 +10,7 @@ import pytest
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.replica_checks import committed_held
-from kraftlog.audit.run import audit_of
+from kraftlog.audit.run import Finding, audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -51,6 +51,7 @@ from tests.unit.audit_logs import (
     uuid_text,
     voters_batch,
 )
+from tests.unit.faults.borders import cut_at
 from tests.unit.faults.ends import cut, went_on_from_backups
 from tests.unit.faults.health import FIRST, level, on_its_disks, voters, without_directory
 from tests.unit.faults.state import ONE_DIRECTORY
@@ -416,12 +417,17 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
         "The meta.properties of 1 says cluster another, but the others say "
         "cluster-of-the-tests-0 (cluster_id_agrees)"
     )
-    assert [(one, row["order"]) for one, row in rows.items()] == [("3", 1), ("2", 2), ("1", None)]
-    meanwhile = "nothing is lost; the other voters are a majority while they run"
+    assert [(one, row["order"]) for one, row in rows.items()] == [
+        ("3", None), ("2", None), ("1", None),
+    ]  # fmt: skip
+    waits = "safe, once the critical finding is settled"
     assert rows["3"] == {
         "replica": "3", "node_id": 3, "who": "controller 3", "role": "voter", "verdict": "safe",
-        "reason": meanwhile, "lost_from": None, "lost": [], "needs": [], "order": 1,
+        "reason": waits, "lost_from": None, "lost": [], "needs": [], "order": None,
     }  # fmt: skip
+    # The audit's own answer is the same.
+    answer = answer_of([*rows.values()], None, [])
+    assert (answer.may, answer.order) == ({"3": "not yet", "2": "not yet", "1": "no"}, None)
     # Without a replay nothing is known of objects.
     bare = Quorum(replace(evidence, state=None))
     assert [row["lost"] for row in restart_rows(bare, ())] == [[], [], []]
@@ -648,6 +654,63 @@ def test_voters_that_were_set_back_are_not_excused_by_what_came_a_moment_later(
     assert answers(tmp_path)["1"].safety == beside
 
 
+def behind_a_snapshot(root: Path) -> list[Node]:
+    """Voters 2 and 3 end at offset 6 since a moment before what follows; a snapshot of voter 1
+    tells that all up to 12 was committed.
+    """
+    nodes = quorum(root)
+    cut_at(START_MS + 3_999)(nodes)
+    return nodes
+
+
+def test_who_holds_what_copies_or_disks_lack_starts_first(tmp_path: Path) -> None:
+    """Running voters were only copied before; those that are down may have lost it."""
+    behind_a_snapshot(tmp_path)
+    found = answers(tmp_path)
+    assert {label: (one.safety, one.order) for label, one in found.items()} == {
+        "1": (Safety.SAFE, 1), "2": (Safety.SAFE, 3), "3": (Safety.SAFE, 2),
+    }  # fmt: skip
+    why = "nothing is lost if it runs: it was copied, or last written, before offset 6, and has fetched that since; if it is down, start controller 1 first"
+    assert {found["2"].reason, found["3"].reason} == {why}
+
+
+@pytest.mark.parametrize("is_missing", [False, True])
+def test_what_no_voter_at_hand_holds_is_not_excused(is_missing: bool, tmp_path: Path) -> None:
+    """Only a broker's snapshot tells of it."""
+    nodes, broker = quorum(tmp_path), Node(tmp_path, 9)
+    broker.write(healthy_log())
+    cut_at(START_MS + 3_999)([broker, *nodes])
+    if is_missing:
+        shutil.rmtree(nodes[0].home)
+    found = answers(tmp_path)
+    assert {one.safety for one in found.values()} == {Safety.UNKNOWN}
+    why = "of what is committed, no voter at hand holds offsets 6 to 11: that is lost, or the voters were copied too early: copy them again"
+    assert (found["2"].reason, found["3"].reason) == (why, why)
+    assert found["9"].reason.startswith("no voter at hand holds offsets 6 to 11 any more")
+    assert found["2"].needs == ((1,) if is_missing else ())
+    told = {one.severity for one in findings_of(tmp_path, "voter_holds_committed_data")}
+    assert told == {"info"}
+
+
+def test_a_voter_that_was_stopped_lacks_it_on_its_disk_as_well(tmp_path: Path) -> None:
+    """A copy of a log that was closed where it ends was taken too early for nothing."""
+    for node in behind_a_snapshot(tmp_path)[1:]:
+        (node.folder / f"{6:020d}.snapshot").touch()
+        (node.folder / f"{0:020d}.index").touch()
+    found = answers(tmp_path)
+    assert {label: one.safety for label, one in found.items()} == dict.fromkeys(
+        "123", Safety.UNSAFE
+    )
+    assert "start it first" in found["1"].reason
+    told = {one.severity for one in findings_of(tmp_path, "voter_holds_committed_data")}
+    assert told == {"critical"}
+
+
+def findings_of(root: Path, check: str) -> list[Finding]:
+    evidence = collect(find_replicas([str(root)]), LIMITS, Redactor(None))
+    return [one for one in audit_of(Quorum(evidence)).findings if one.check == check]
+
+
 # --- Copies of a quorum that runs ----------------------------------------------------------------
 
 
@@ -662,7 +725,7 @@ def test_copies_that_are_older_than_the_pulled_leader_lose_nothing(tmp_path: Pat
     copied_live(tmp_path)
     found = beside_the_leader(tmp_path)
     assert {one.safety for one in found.values()} == {Safety.SAFE}
-    written = "nothing is lost: what is missing from offset {} on came after its files were copied"
+    written = "nothing is lost: what is missing from offset {} on comes from the leader"
     assert {label: one.reason for label, one in found.items()} == {
         str(node): written.format(end) for node, end in ((1, 12), (2, 13), (3, 14))
     }
@@ -720,7 +783,7 @@ def test_a_voter_that_does_not_keep_up_starts_first(caught_up_ms: int, tmp_path:
     )  # fmt: skip
     found = beside_the_leader(tmp_path)
     assert {one.safety for one in found.values()} == {Safety.SAFE}
-    ends = {label: one.reason.partition("copied")[2] for label, one in found.items()}
+    ends = {label: one.reason.partition("from the leader")[2] for label, one in found.items()}
     if caught_up_ms == NOW - 3000:
         left = "; voters {} kept up with the leader, and are a majority while the node is down"
         assert ends == {
@@ -815,7 +878,9 @@ def test_one_disk_beside_the_pulled_leader(is_late: bool, tmp_path: Path) -> Non
         assert (one.safety, one.needs) == (Safety.UNKNOWN, (2, 3))
         return
     assert one.safety == Safety.SAFE
-    assert one.reason.startswith("nothing is lost: what is missing from offset 12 on came after")
+    assert one.reason.startswith(
+        "nothing is lost: what is missing from offset 12 on comes from the leader"
+    )
     assert one.reason.endswith(
         "see in quorum-describe that the voters which keep up are a majority without it"
     )

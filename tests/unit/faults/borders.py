@@ -294,12 +294,33 @@ def cut_at(ms: int) -> Damage:
 
 fault(
     "voter_holds_committed_data", "info", "2", 6, sound=on_its_disks,
-    says="What is missing came after its files were copied.",
+    says="if it runs, it has fetched them since; if it is down, start controller 1 first.",
 )(cut_at(START_MS + 3_999))  # fmt: skip
 fault(
     "voter_holds_committed_data", "critical", "3", 6, sound=on_its_disks,
     says="Voters 2 and 3 would elect it all the same",
 )(cut_at(START_MS + 4_000))  # fmt: skip
+
+
+@fault(
+    "voter_holds_committed_data", "info", "3", 6, sound=with_observer,
+    says="no voter at hand holds them: copy the voters again before one that is down starts",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Only a broker's snapshot tells what was committed."""
+    cut_at(START_MS + 3_999)([with_observer(nodes), *nodes])
+
+
+def _of_other_voters(nodes: list[Node]) -> None:
+    """A broker's configuration, which nobody counts votes by."""
+    text = "controller.quorum.voters=1@a:9093,2@b:9093,4@c:9093\n"
+    (with_observer(nodes).home / "server.properties").write_text(text)
+
+
+fault(
+    "voter_sets_agree", "warning", "9", sound=with_observer,
+    says="It looks for a leader at those nodes when it starts: name those that vote now",
+)(_of_other_voters)  # fmt: skip
 
 # --- differences ---------------------------------------------------------------------------------
 
