@@ -1,7 +1,7 @@
 """A subject's timeline: its moments with the leader of the time, whether they are committed, and
-sentences; and what is different between two offsets: each object once, from what to what.
+sentences; and what is different between two offsets or states: each object once, from what to what.
 
-In: moments in order, a subject or two offsets, what the quorum knows of leaders and of committed
+In: moments in order, a subject, two offsets or two states, what the quorum knows of leaders and of committed
 offsets. Out: `Entry`s, one per record; the `Net` of all changes, of which what came and went in
 between is none; and rows for scripts.
 """
@@ -20,13 +20,15 @@ from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import lost_everywhere
 from kraftlog.relations import moment as time_of
-from kraftlog.state.declare import Key
+from kraftlog.state.declare import Data, Key
 from kraftlog.state.difference import of_key
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE
 
 TOLD_CHANGES = 12
 """So many changes of one record are told in sentences; the rest is counted."""
+Held = Mapping[tuple[str, Key], Data]
+"""The objects of a state, by table and key."""
 COMMITTED, NOT_COMMITTED, UNKNOWN = "committed", "not committed", "not known to be committed"
 
 
@@ -226,7 +228,21 @@ def net(moments: Iterable[Moment], first: int, end: int) -> Net:
                 at = change.table, change.key
                 before = found[at].before if at in found else change.before
                 found[at] = change._replace(before=before)
+    return Net(_in_order(found.values()), names, begins)
+
+
+def between(before: Held, after: Held) -> Net:
+    """What two states hold differently; topics are called as in the later one."""
+    found = [
+        Change(*key, before.get(key), after.get(key)) for key in dict.fromkeys([*before, *after])
+    ]
+    names = TopicNames()
+    names.take(found)
+    return Net(_in_order(found), names, 0)
+
+
+def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Those that change something, table by table."""
     order = {name: index for index, name in enumerate(TABLE)}
-    told = [one for one in found.values() if one.before != one.after]
-    told.sort(key=lambda one: (order[one.table], str(one.key)))
-    return Net(tuple(told), names, begins)
+    told = (one for one in changes if one.before != one.after)
+    return tuple(sorted(told, key=lambda one: (order[one.table], str(one.key))))

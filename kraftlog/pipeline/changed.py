@@ -3,23 +3,34 @@
 In: a lake and two of its runs. Out: rows. Findings of two runs are the same where check, severity,
 replica, file (from its replica's folder on: a copy of another day lies elsewhere), offset and the
 node that they are about are; the only one of a check, severity, replica and node in both runs is the
-same, wherever it has moved. Source: the tables of the lake.
+same, wherever it has moved. Where the later history only goes on from the earlier one, objects are
+told from the versions in between; else two states are compared, as far as the lake still has them.
+Source: the tables of the lake, in the versions that its register names; of two logs with the same
+epochs at the same offsets, KIP-595 ("Log Matching").
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from posixpath import relpath
 from typing import Any
 
+import pyarrow.dataset as ds
+
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.explain.subject import Subject
-from kraftlog.explain.timeline import net, object_rows
+from kraftlog.explain.timeline import Held, between, net, object_rows
 from kraftlog.pipeline.explained import moments_in
+from kraftlog.pipeline.histories import holds_at
+from kraftlog.pipeline.run import newest_run
+from kraftlog.quorum.holdings import Range
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import Row
+from kraftlog.state.history import SHOWN
+from kraftlog.state.tables import TABLE
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import lake_at
+from kraftlog.tables.place import lake_at, state_of
 
 _ABOUT = ("broker_id", "controller_id", "voter_id", "kind", "blocks_upgrade", "detail")
 """What of a finding's evidence says what it is about, where it is about no place."""
@@ -59,14 +70,119 @@ def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
     yield from finding_changes(*map(placed, both("findings"), replicas))
     yield from _replicas(*replicas)
     yield from _elections(*both("epochs"))
-    first, end = (_end(lake, one["run_id"]) for one in (before, after))
-    if end < first:
-        text = f"the shared history ends at offset {end}, before {first}: a log was cut"
-        yield {"kind": "history", "change": "gone", "name": MAIN, "text": text}
-        first, end = end, first
-    subject = Subject("offsets", f"{first}-{end - 1}", frozenset(), first=first, end=end)
-    if end > first:
-        yield from object_rows(net(moments_in(path, subject), first, end))
+    old, new = (_History.of(lake, one) for one in (before, after))
+    parts = old.parts_from(new)
+    if parts is not None:
+        change, text = _other(old, new, parts)
+        yield {"kind": "history", "change": change, "name": MAIN, "text": text}
+    yield from _objects(path, lake, old, new)
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """The shared lineage of a run: its stretches, where it ends, and the offsets [start, end) of
+    each epoch in it, as its logs hold them.
+    """
+
+    run: int
+    stretches: tuple[tuple[Any, ...], ...]
+    end: int
+    epochs: Mapping[int, Range]
+
+    @classmethod
+    def of(cls, lake: Lake, run: Row) -> "_History":
+        """That of a run."""
+        lineages, replicas, epochs = (
+            lake.rows_of_run(name, run["run_id"]) for name in ("lineages", "replicas", "epochs")
+        )
+        forks = {row["lineage"]: row["fork_offset"] for row in lineages}
+        shared = {
+            row["replica"]: forks.get(row["lineage"], 0)
+            for row in replicas
+            if row["lineage"] != MAIN
+        }
+        found: dict[int, Range] = {}
+        for row in epochs:
+            start, end = row["start_offset"], row["end_offset"]
+            end = min(end, shared.get(row["replica"], end))
+            low, high = found.get(row["batch_leader_epoch"], (start, end))
+            if start < end:
+                found[row["batch_leader_epoch"]] = min(start, low), max(end, high)
+        own = sorted((row for row in lineages if row["lineage"] == MAIN), key=_stretch)
+        stretches = tuple(
+            (row["start_offset"], row["end_offset"], row["batch_count"], row["digest"])
+            for row in own
+        )
+        end = max((row["end_offset"] for row in own), default=0)
+        return cls(run["number"], stretches, end, found)
+
+    def parts_from(self, other: "_History") -> int | None:
+        """The first offset that another history does not hold as this one does; None where that one
+        goes on from this one, or is the same.
+        """
+        end = min(self.end, other.end)
+        each = self.epochs, other.epochs
+        low = max((min(start for start, _ in one.values()) for one in each if one), default=0)
+        # Who leads an epoch writes each of its offsets once.
+        starts = [{key: max(low, start) for key, (start, _) in one.items()} for one in each]
+        differing = starts[0].items() ^ starts[1].items()
+        first = min((start for _, start in differing if low <= start < end), default=end)
+        if first == end == self.end == other.end and self._is_altered(other):
+            return self.stretches[0][0] if self.stretches else 0
+        return first if first < self.end else None
+
+    def tells(self, first: int, end: int) -> bool:
+        """Whether it tells without a hole what holds from one offset to another."""
+        return any(low <= first and end <= high for low, high, *_ in self.stretches)
+
+    def _is_altered(self, other: "_History") -> bool:
+        """Whether as many batches at the same places are others."""
+        pairs = zip(self.stretches, other.stretches, strict=False)
+        return any(one[:-1] == two[:-1] and one[-1] != two[-1] for one, two in pairs)
+
+
+def _stretch(row: Row) -> int:
+    return int(row["stretch"])
+
+
+def _other(old: _History, new: _History, parts: int) -> tuple[str, str]:
+    """How a history is no continuation of another one."""
+    if parts == new.end < old.end:
+        text = f"the shared history ends at offset {new.end}, before {old.end}: a log was cut"
+        return "gone", text
+    ends = f"it ends at {new.end}, and ended at {old.end}"
+    return "changed", f"the shared history is another from offset {parts} on: {ends}"
+
+
+def _objects(path: str, lake: Lake, old: _History, new: _History) -> Iterator[Row]:
+    """The objects that differ between the ends of two histories."""
+    newest = _History.of(lake, newest_run(lake))
+    are_told = all(one.parts_from(newest) is None for one in (old, new))
+    if are_told and old.end <= new.end and newest.tells(old.end, new.end):
+        if old.end < new.end:
+            span = f"{old.end}-{new.end - 1}"
+            subject = Subject("offsets", span, frozenset(), first=old.end, end=new.end)
+            yield from object_rows(net(moments_in(path, subject), old.end, new.end))
+        return
+    kept = {one.run: one.versions for one in state_of(lake.root).published}
+    for one in (old, new):
+        if one.run not in kept:
+            text = f"which objects differ cannot be told: the lake no longer keeps its tables as run {one.run} left them (option keep_runs)"
+            yield {"kind": "history", "change": "changed", "name": MAIN, "text": text}
+            return
+    states = [_state_at(lake, kept[one.run], one.end) for one in (old, new)]
+    yield from object_rows(between(*states))
+
+
+def _state_at(lake: Lake, versions: Mapping[str, int], offset: int) -> Held:
+    """What the shared history held at an offset, in some versions of the tables."""
+    chosen = (ds.field("lineage") == MAIN) & holds_at(offset)
+    return {
+        (name, TABLE[name].key_of(value)): value
+        for name in SHOWN
+        if name in versions
+        for value in SHOWN[name].values(lake.dataset(name, versions[name]).to_table(filter=chosen))
+    }
 
 
 def placed(findings: Iterable[Row], replicas: Iterable[Row]) -> Iterator[Row]:
@@ -130,13 +246,17 @@ def _replicas(before: list[Row], after: list[Row]) -> Iterator[Row]:
 
 
 def _elections(before: list[Row], after: list[Row]) -> Iterator[Row]:
+    """Epochs that are new, and those that no log holds any more, though it reaches back so far."""
     old, new = ({row["batch_leader_epoch"]: row for row in rows} for rows in (before, after))
     for epoch in sorted(new.keys() - old.keys()):
-        row = new[epoch]
-        text = f"leader {row['leader_id']} in epoch {epoch}, from offset {row['start_offset']} on"
-        yield {"kind": "election", "change": "new", "name": str(epoch), "text": text}
+        yield _election("new", new[epoch])
+    begins = min((row["start_offset"] for row in after), default=0)
+    for epoch in sorted(old.keys() - new.keys()):
+        if old[epoch]["start_offset"] >= begins:
+            yield _election("gone", old[epoch])
 
 
-def _end(lake: Lake, run_id: str) -> int:
-    rows = lake.rows_of_run("lineages", run_id, ["lineage", "end_offset"])
-    return max((row["end_offset"] for row in rows if row["lineage"] == MAIN), default=0)
+def _election(change: str, row: Row) -> Row:
+    epoch = row["batch_leader_epoch"]
+    text = f"leader {row['leader_id']} in epoch {epoch}, from offset {row['start_offset']} on"
+    return {"kind": "election", "change": change, "name": str(epoch), "text": text}

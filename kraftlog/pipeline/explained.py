@@ -1,4 +1,5 @@
-"""The moments of a history from a lake's tables: each version of an object that comes or goes.
+"""The moments of a history from a lake's tables: each version of an object that comes or goes, and
+of a range of offsets each record.
 
 In: a lake and a subject. Out: the `Moment`s that `explain` would read from the files, and what the
 newest run knew of leaders and committed offsets. Rows are filtered where they are read. A version's
@@ -6,26 +7,29 @@ end names no record, so that a removal is told without its type where several co
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.explain.moments import SNAPSHOT, Moment
 from kraftlog.explain.subject import BROKER, TOPIC, Subject
 from kraftlog.explain.timeline import KnownHistory
+from kraftlog.log import names
 from kraftlog.pipeline.run import newest_run
 from kraftlog.quorum.holdings import Range, gaps
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import Row
+from kraftlog.state.arrow_events import in_offset_order
 from kraftlog.state.declare import Data, Delete, Put, Replace, StateTable
 from kraftlog.state.history import SHOWN, VALIDITY
 from kraftlog.state.state import Change
-from kraftlog.state.tables import TABLE, TABLES
+from kraftlog.state.tables import TABLE, TABLES, TRANSACTION_TYPES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import lake_at
 from kraftlog.tables.reports import FINDINGS
@@ -95,20 +99,117 @@ def moments_in(path: str, subject: Subject) -> Iterator[Moment]:
     """All moments that the subject's tables tell, lineage by lineage."""
     lake = lake_at(path)
     run_id = newest_run(lake)["run_id"]
-    forks = {
-        row["lineage"]: row["fork_offset"]
-        for row in lake.rows_of_run("lineages", run_id, ["lineage", "fork_offset"])
-    }
+    columns = ["lineage", "fork_offset", "start_offset", "end_offset"]
+    stretches = lake.rows_of_run("lineages", run_id, columns)
+    forks = {row["lineage"]: row["fork_offset"] for row in stretches}
     epochs = lake.rows_of_run("epochs", run_id)
     found = list(_steps(lake, subject))
+    records = _Records(lake, run_id, subject) if subject.kind == "offsets" else None
     for lineage in sorted(forks, key=lambda name: (name != MAIN, name)):
-        at: dict[int, list[_Step]] = {}
+        at: dict[tuple[int, int], list[_Step]] = {}
         for one in found:
-            if one.lineage == lineage and one.offset >= forks[lineage]:
-                at.setdefault(one.offset, []).append(one)
-        for offset in sorted(at):
-            told = _moment(lineage, at[offset])
-            yield replace(told, batch_leader_epoch=_epoch_at(epochs, told, frozenset(forks)))
+            if one.lineage == lineage and one.is_after(forks[lineage]):
+                at.setdefault(one.place, []).append(one)
+        told = [_moment(lineage, steps) for _, steps in sorted(at.items())]
+        told = [
+            replace(one, batch_leader_epoch=_epoch_at(epochs, one, frozenset(forks)))
+            for one in told
+        ]
+        if records is not None:
+            known = [
+                (row["start_offset"], row["end_offset"])
+                for row in stretches
+                if row["lineage"] == lineage
+            ]
+            every = list(records.moments(lineage, forks, known))
+            told = _with_records(told, every)
+        yield from told
+
+
+def _with_records(told: list[Moment], every: list[Moment]) -> list[Moment]:
+    """What versions tell, and the records that change nothing when they are read, as one log."""
+    types = {one.offset: one.record_type for one in every}
+    named = [
+        replace(one, record_type=types.get(one.offset, REMOVAL))
+        if one.record_type == REMOVAL and types.get(one.offset) not in TRANSACTION_TYPES
+        else one
+        for one in told
+    ]
+    changing = {one.offset for one in named if one.offset == one.seen_offset}
+    named += [one for one in every if one.offset not in changing]
+    return sorted(named, key=lambda one: (one.seen_offset, bool(one.changes), one.offset))
+
+
+@dataclass(frozen=True)
+class _Records:
+    """The records of a range of offsets, each as a moment that changes nothing."""
+
+    lake: Lake
+    run_id: str
+    subject: Subject
+
+    def moments(
+        self, lineage: str, forks: Mapping[str, int], known: Sequence[Range]
+    ) -> Iterator[Moment]:
+        """Those of a lineage, where its state is known."""
+        chosen = pc.is_in(self._held.column("batch_id"), value_set=self._ids(lineage, forks))
+        rows = self._held.filter(chosen)
+        kinds = pc.unique(rows.column("type")).to_pylist()
+        parts = [rows.filter(pc.equal(rows.column("type"), kind)) for kind in kinds]
+        for origin, _, data in in_offset_order((), parts):
+            offset = origin.offset or 0
+            is_own = offset >= forks[lineage] and any(low <= offset < end for low, end in known)
+            if is_own:
+                yield Moment(
+                    lineage, offset, origin.timestamp, origin.batch_leader_epoch, origin.type,
+                    (), offset, data,
+                )  # fmt: skip
+
+    @cached_property
+    def _held(self) -> pa.Table:
+        """The records with these offsets, whoever holds them; of the control records also what they
+        say, as leaders are told by it.
+        """
+        inside = (ds.field("offset") >= self.subject.first) & (
+            ds.field("offset") < self.subject.end
+        )
+        tables = [
+            self.lake.dataset(name).to_table(columns=columns, filter=inside)
+            for name, columns in (("records", _ENVELOPE), ("control_records", None))
+            if self.lake.exists(name)
+        ]
+        return pa.concat_tables(tables, promote_options="default")
+
+    @cached_property
+    def _batches(self) -> pa.Table:
+        """The batches of logs with these offsets: who holds which."""
+        inside = (ds.field("last_offset") >= self.subject.first) & (
+            ds.field("base_offset") < self.subject.end
+        )
+        in_logs = (ds.field("file_kind") == names.LOG) & ds.field("crc_valid")
+        columns = ["replica", "batch_id", "base_offset"]
+        return self.lake.dataset("batches").to_table(columns=columns, filter=inside & in_logs)
+
+    @cached_property
+    def _lineages(self) -> dict[str, str]:
+        """Which lineage tells each replica."""
+        rows = self.lake.rows_of_run("replicas", self.run_id, ["replica", "lineage"])
+        return {row["replica"]: row["lineage"] for row in rows}
+
+    def _ids(self, lineage: str, forks: Mapping[str, int]) -> pa.Array:
+        """The batches of a lineage: those of the replicas that it tells; the shared one's also what
+        the others hold below their forks.
+        """
+        found = []
+        for row in self._batches.to_pylist():
+            own = self._lineages.get(row["replica"])
+            is_shared = lineage == MAIN and row["base_offset"] < forks.get(own or MAIN, 0)
+            if own == lineage or is_shared:
+                found.append(row["batch_id"])
+        return pa.array(found, pa.string())
+
+
+_ENVELOPE = ["batch_id", "offset", "timestamp", "batch_leader_epoch", "type", "record_version"]
 
 
 def _epoch_at(epochs: list[Row], one: Moment, forked: frozenset[str]) -> int:
@@ -134,6 +235,17 @@ class _Step:
     epoch: int
     record_type: str | None
     change: Change
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """From where on it is seen, and the record that made it."""
+        return self.offset, -1 if self.record_offset is None else self.record_offset
+
+    def is_after(self, fork: int) -> bool:
+        """Whether it is not of the shared lineage, below a fork: what the fork's base snapshot holds
+        stands at the fork itself.
+        """
+        return self.offset > fork or (self.offset == fork and self.record_offset is None)
 
 
 def _moment(lineage: str, steps: list[_Step]) -> Moment:

@@ -33,9 +33,9 @@ def check(options: Options) -> Checked:
     if state.owner is not None:
         raise LakeError(f"{lake.root}: {at_work(state)}; check again when it has ended")
     last = state.published[-1] if state.published else None
-    if last is not None:
-        lake_key(lake)
     found = list(damages(lake, all_tables().values(), last, deep=options.verify))
+    if last is not None or (not found and lake.run_number("runs")):
+        lake_key(lake)
     if found:
         told = [f"{lake.path(one.table)}: {one.what}" for one in found]
         return Checked(told, "the next run over the input rebuilds what the input still holds")

@@ -161,11 +161,12 @@ def lake_key(lake: Lake) -> bytes:
     so compare from run to run.
 
     Whoever may read both the key and the tables can test guesses of a secret: share the tables'
-    folders, not this file. Raises LakeError where it is missing beside tables, or broken."""
+    folders, not this file. Raises LakeError where it is broken, or missing though a run has
+    finished: a first run that was killed leaves nothing that is kept."""
     filesystem, path = filesystem_of(f"{lake.root.rstrip('/')}/{KEY_FILE}")
     try:
         if not filesystem.get_file_info(path).is_file:
-            if lake.exists("runs"):
+            if lake.run_number("runs"):
                 raise LakeError(
                     f"{path}, the key of the lake's masks and names, is missing: {_BACK}"
                 )

@@ -52,13 +52,17 @@ class Shown:
     table: StateTable
 
     @cached_property
-    def fields(self) -> tuple[FieldSpec, ...]:
-        """The fields that become columns."""
+    def _all_fields(self) -> tuple[FieldSpec, ...]:
         whole = self.table.operations[0]
         fields = known_spec(whole.record).fields
         if isinstance(whole, Replace):
             (fields,) = (one.fields for one in fields if one.json == whole.field)
-        return tuple(one for one in fields if one.json not in self.table.hides)
+        return fields
+
+    @cached_property
+    def fields(self) -> tuple[FieldSpec, ...]:
+        """The fields that become columns."""
+        return tuple(one for one in self._all_fields if one.json not in self.table.hides)
 
     def column_name(self, field: FieldSpec) -> str:
         """The column of a field."""
@@ -76,12 +80,14 @@ class Shown:
         return tuple(names[field] for field in self.table.key)
 
     def values(self, rows: pa.Table) -> list[dict[str, Any]]:
-        """Rows of the history as the state holds them, under Kafka's own field names."""
+        """Rows of the history as the state holds them, under Kafka's own field names and in Kafka's
+        own order.
+        """
         names = [one.json for one, _ in self.columns]
         columns = [rows.column(name).to_pylist() for _, name in self.columns]
+        every = {one.json: self.table.hides.get(one.json) for one in self._all_fields}
         found = [
-            {**self.table.hides, **dict(zip(names, row, strict=True))}
-            for row in zip(*columns, strict=True)
+            {**every, **dict(zip(names, row, strict=True))} for row in zip(*columns, strict=True)
         ]
         for one in self._nested:
             for value in found:

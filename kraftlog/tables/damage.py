@@ -32,7 +32,8 @@ class _ForeignFormatError(LakeError):
 class Damage:
     """What is wrong with one table, in words; `lost` are the files (below its folder) that cannot
     be read any more. Without a log nothing of a table can be read. `whole` is the last version
-    before another writer changed its rows; None where nobody has.
+    before another writer changed its rows, or gathered files that have to stay apart; None where
+    nobody has.
     """
 
     spec: TableSpec
@@ -81,7 +82,7 @@ def _damage(
             then = len(files)
             if now != version:
                 then = len(DeltaTable(lake.path(name), version=version).file_uris())
-            whole = _before_others(lake, name, version, now)
+            whole = _before_others(lake, spec, version, now)
             files = files if whole is None else lake.sizes(name, whole)
         except _ForeignFormatError:
             raise
@@ -92,7 +93,7 @@ def _damage(
             return Damage(spec, "its log has lost entries")
     lost = _lost_files(lake, name, files, deep)
     if whole is not None:
-        what = f"another writer has changed its rows after version {whole}"
+        what = f"another writer has changed its rows or files after version {whole}"
         return Damage(spec, what, frozenset(lost), whole=whole)
     if not lost:
         return None
@@ -100,16 +101,18 @@ def _damage(
     return Damage(spec, f"{len(lost)} of its {len(files)} files: {kinds}", frozenset(lost))
 
 
-def _before_others(lake: Lake, name: str, published: int, now: int) -> int | None:
+def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int | None:
     """The version before the first commit since then by which another writer has changed rows; one
-    that only gathers files, or deletes old ones, changes none. Before we change rows, we undo that.
+    that only gathers files, or deletes old ones, changes none, but that of tables of which each file
+    is replaced by itself none may be gathered. Before we change rows, we undo that.
 
     Raises LakeError where such a writer has changed the table's format: nothing takes that back.
     """
-    whole = None
+    name, whole = spec.name, None
     for version in range(published + 1, now + 1):
         commit = lake.actions(name, version)
-        if any(value.get("dataChange") for one in commit for value in one.values()):
+        has_changed = any(value.get("dataChange") for one in commit for value in one.values())
+        if has_changed or (spec.is_by_file and any("remove" in one for one in commit)):
             is_ours = any(one["txn"]["appId"] == WRITER for one in commit if "txn" in one)
             whole = None if is_ours else version - 1 if whole is None else whole
             formats = [one["protocol"] for one in commit if "protocol" in one and not is_ours]

@@ -43,6 +43,11 @@ class TableSpec:
     promises: tuple[Promise, ...] = ()
     suite: str = ""
 
+    @property
+    def is_by_file(self) -> bool:
+        """Whether its files are replaced one by one, or all at once, so that none are gathered."""
+        return self.mode == CURRENT and not self.partition_by
+
 
 RUN_ID = column("run_id", TEXT, "the run that wrote the row: a hash of its input")
 

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.rewrite import Without, merged, without
-from kraftlog.tables.spec import CURRENT, PER_RUN, RUN_ID, RUNS, TableSpec
+from kraftlog.tables.spec import PER_RUN, RUN_ID, RUNS, TableSpec
 
 SMALL_BYTES = 2 << 20
 """Larger files are left as they are: what a run writes of a large log is read well as it is, and
@@ -37,7 +37,7 @@ def compact(lake: Lake, spec: TableSpec, least: int) -> int:
     """Make one file of each group of at least so many small ones; how many files it has replaced.
 
     Tables that are replaced path by path, or as a whole, have no small files to gather."""
-    if spec.mode == CURRENT and not spec.partition_by:
+    if spec.is_by_file:
         return 0
     small = [one for one in lake.files(spec.name) if one[0]["size_bytes"] < SMALL_BYTES]
     if len(small) < least:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kraftlog.config import load_options
 from kraftlog.pipeline.steps import run_steps
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
+from tests.unit.audit_logs import batch_starts
 
 Row = dict[str, Any]
 
@@ -46,6 +48,94 @@ def test_findings_logs_and_objects(lake: Path, capsys: pytest.CaptureFixture[str
         ("gone", "voter 2 (directory yD7wSNglQZe1f8nw8v9c1Q)"),
     ]
     assert any(row["kind"] == "object" and row["name"].startswith("topic ") for row in rows)
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> Callable[..., None]:
+    """Runs over the only copy of a history, which may be another one each time."""
+
+    def run(name: str, node: str, end: int | None = None, **options: object) -> None:
+        copy = tmp_path / "replicas" / "a"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(DATA / name / "replicas" / node, copy)
+        if end is not None:
+            cut(copy, end)
+        given = {"input": [str(copy.parent)], "lake": str(tmp_path / "lake"), **options}
+        run_steps(InProcess, load_options(given), "decode", "materialize", "audit")
+
+    return run
+
+
+def cut(copy: Path, end: int) -> None:
+    """Take the batches from an offset on, and the snapshots beyond it, away."""
+    for path in copy.rglob("*.checkpoint"):
+        if path.name[0].isdigit() and int(path.name[:20]) > end:
+            path.unlink()
+    for path in copy.rglob("*.log"):
+        data = path.read_bytes()
+        starts = [at for at in batch_starts(data) if int.from_bytes(data[at : at + 8]) >= end]
+        path.chmod(0o600)
+        path.write_bytes(data[: min(starts, default=len(data))])
+
+
+def objects(rows: list[Row]) -> set[tuple[str, str, str]]:
+    return {(one["change"], one["name"], one["text"]) for one in rows if one["kind"] == "object"}
+
+
+def test_a_history_in_place_of_another_one(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Node 2 of `isolated` led an epoch to itself from offset 176 on."""
+    copies("isolated", "2")
+    copies("isolated", "1")
+    rows = changes(tmp_path / "lake", capsys)
+    (history,) = [one["text"] for one in rows if one["kind"] == "history"]
+    assert history == (
+        "the shared history is another from offset 176 on: it ends at 362, and ended at 243"
+    )
+    found = {(change, name.partition(" (")[0]) for change, name, _ in objects(rows)}
+    assert {("gone", "topic ghost-topic-a"), ("new", "topic real-1"), ("new", "broker 12")} <= found
+    assert len([name for _, name in found if name.startswith("topic ")]) == 10
+    copies("isolated", "2")
+    back = changes(tmp_path / "lake", capsys)
+    turned = {(_TURNED[change], name) for change, name, _ in objects(rows)}
+    assert {(change, name) for change, name, _ in objects(back)} == turned
+    elections = [(one["change"], one["name"]) for one in back if one["kind"] == "election"]
+    assert elections == [("gone", "2")]
+
+
+_TURNED = {"new": "gone", "gone": "new", "changed": "changed"}
+
+
+def test_a_log_that_was_cut_and_copied_again(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What goes with the records behind the cut comes back with them, told from versions."""
+    copies("isolated", "1")
+    copies("isolated", "1", 120)
+    cut_off = changes(tmp_path / "lake", capsys)
+    (history,) = [one for one in cut_off if one["kind"] == "history"]
+    assert history["text"] == "the shared history ends at offset 120, before 362: a log was cut"
+    copies("isolated", "1")
+    back = changes(tmp_path / "lake", capsys)
+    assert not [one for one in back if one["kind"] == "history"]
+    assert objects(back)
+    turned = {(_TURNED[change], name) for change, name, _ in objects(cut_off)}
+    assert {(change, name) for change, name, _ in objects(back)} == turned
+    again = changes(tmp_path / "lake", capsys, "--since", "1", "--run", "2")
+    assert objects(again) == objects(cut_off)
+
+
+def test_objects_that_no_table_tells_any_more_are_not_told(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies("isolated", "2", keep_runs=1)
+    copies("isolated", "1", keep_runs=1)
+    rows = changes(tmp_path / "lake", capsys)
+    assert not objects(rows)
+    texts = [one["text"] for one in rows if one["kind"] == "history"]
+    assert texts[0].startswith("the shared history is another from offset 176 on")
+    assert texts[1].startswith("which objects differ cannot be told")
 
 
 def test_runs_that_are_not_there(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import check, compact_lake, expire_lake
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import Outcome, run_pipeline, run_steps
-from kraftlog.tables.lake import Lake, LakeTable
+from kraftlog.tables.lake import Lake, LakeTable, held_by_all
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN
 from tests.golden.cases import DATA
@@ -123,6 +123,18 @@ def empty(*names: str, is_for_good: bool = False) -> Callable[[Lab], None]:
     return harm
 
 
+def gather(name: str, *, is_for_good: bool = False) -> Callable[[Lab], None]:
+    """Another client has made one file of all of a table; its files before are gone, too, or not."""
+
+    def harm(lab: Lab) -> None:
+        table = DeltaTable(lab.lake.path(name))
+        assert table.optimize.compact()["numFilesRemoved"] > 1
+        if is_for_good:
+            table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+    return harm
+
+
 def rewrite(name: str, column: str) -> Callable[[Lab], None]:
     """As many rows as before, by another writer."""
 
@@ -145,6 +157,8 @@ HARM: dict[str, Callable[[Lab], None]] = {
     "torn logs": tear("records", "contents", "batches", "runs", "partitions", "growth"),
     "rows of tables": empty("records", "contents", "batches", "runs", "partitions", "findings"),
     "rows with their files": empty("records", "files", "runs", "findings", is_for_good=True),
+    "gathered files": gather("batches"),
+    "gathered files without those before": gather("batches", is_for_good=True),
     "other rows": rewrite("contents", "record_count"),
     "derived files": remove_file("contract_results"),
 }
@@ -167,6 +181,7 @@ def test_what_is_damaged_is_told_and_rebuilt(
     assert lab.contents() == lab.known
     assert not check(options).damaged
     assert not lab.run().is_new, "it is whole"
+    assert all("path" in held_by_all(*one) for one in lab.lake.files("batches")), "one file each"
 
 
 def test_a_check_reads_the_log_of_each_table_once(

@@ -54,6 +54,27 @@ def test_a_broken_key_is_refused(tmp_path: Path, content: bytes) -> None:
     assert (tmp_path / KEY).read_bytes() == content
 
 
+def test_a_lake_of_which_only_a_killed_first_run_began_gets_its_key(tmp_path: Path) -> None:
+    """Its tables are there, as the next run puts its token into them, and no run has finished."""
+    options = load_options({"lake": str(tmp_path)})
+    with holding(str(tmp_path), 60, 0, print) as lease:
+        lake = Lake(str(tmp_path), lease.token, lease.opened)
+        lake.fence(decoded_tables().values())
+    assert not check(options).damaged
+    assert not (tmp_path / KEY).exists(), "to check writes nothing"
+    with holding(str(tmp_path), 60, 0, print) as lease:
+        lake = Lake(str(tmp_path), lease.token, lease.opened)
+        key = lake_key(lake)
+        spec = decoded_tables()["runs"]
+        lake.write(spec, spec.schema.empty_table(), 1)
+    assert lake_key(lake) == key
+    (tmp_path / KEY).unlink()
+    with pytest.raises(LakeError, match="put its backup back"):
+        lake_key(lake)
+    with pytest.raises(LakeError, match="put its backup back"):
+        check(options)
+
+
 @pytest.mark.parametrize("content", [None, b"short"])
 def test_a_check_names_a_key_that_nothing_rebuilds(tmp_path: Path, content: bytes | None) -> None:
     options = load_options({"lake": str(tmp_path)})

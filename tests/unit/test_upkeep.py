@@ -287,7 +287,9 @@ HARM: dict[str, Callable[[Lake], object]] = {
     "1 of its 20 files: with broken content": lambda lake: flip(one_file(lake)),
     "its log has lost its newest entries": lambda lake: log(lake, -1).unlink(),
     "its log has lost entries": lambda lake: log(lake, 7).write_text(""),
-    "another writer has changed its rows after version 20": lambda lake: others(lake).restore(7),
+    "another writer has changed its rows or files after version 20": lambda lake: others(
+        lake
+    ).restore(7),
     "its history since version 20 cannot be read": clean_up,
     "its log cannot be read (Kernel error: Gen": lambda lake: log(lake, 7).unlink(),
     "its log cannot be read (Kernel error: Jso": lambda lake: log(lake, 7).write_text("{"),
