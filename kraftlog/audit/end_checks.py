@@ -11,7 +11,7 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
 from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
 from kraftlog.log import names
-from kraftlog.plain import numbers, offsets_are, offsets_text, sentence
+from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
 from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
@@ -129,14 +129,14 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     observer, unwritten = role == "observer", _may_be_unwritten(quorum, log, end, found)
     return BadRow(
         log.label,
-        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {_what_to_do(role, explained, unwritten)}",
+        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)}{_beside(log, until)} {_committed(quorum, end, until)} {_what_to_do(role, explained, unwritten)}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
         severity="info"
         if explained or unwritten
         else "warning"
-        if observer or furthest.is_of_the_damage
+        if observer or (furthest.is_of_the_damage and end >= quorum.bounds.lower)
         else None,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
@@ -184,6 +184,20 @@ def _held_by(quorum: Quorum, log: LogView, start: int, end: int) -> str:
     if partly:
         return f"{sentence(holding(partly))} a part of {them}."
     return f"No copy at hand holds {them}."
+
+
+def _beside(log: LogView, until: int) -> str:
+    """The files of the folder that may hold the rest of the log, under names that Kafka does not
+    read.
+    """
+    last = log.evidence.segments[-1].base_offset
+    beside = [one.rsplit("/", 1)[-1] for one in log.evidence.set_aside]
+    found = [one for one in beside if last <= int(one[:20]) < until]
+    if not found:
+        return ""
+    deleted = [one for one in found if names.classify(one).kind != names.UNKNOWN]
+    but = f" Kafka deletes {some(deleted)} at its next start: copy it first." if deleted else ""
+    return f" Look into {some(found)} beside the log: what is missing may be there.{but}"
 
 
 def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> bool:
