@@ -83,7 +83,8 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     has forgotten what it had acknowledged, and may vote for, or become, a leader that lacks
     committed records. At level warning, other copies hold more of the epoch that the node led: it
     has lost that, or its files were copied before it was written; or what is missing is the batch
-    that log_tail_complete tells of, and had been whole.""",
+    that log_tail_complete tells of, which had been whole, and nothing shows that it was committed.
+    Files that Kafka does not read, and that may hold the rest, are named.""",
     advice="""Do not start a voter with such a log. Keep the folder, and look for the rest of the
     log (a backup, another disk, a copy that was not finished). If a majority of the other voters
     runs and holds the records, replace the voter: remove it from the voter set and add it again

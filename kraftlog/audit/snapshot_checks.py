@@ -41,9 +41,9 @@ ALLOWED = {
     action="snapshot", over=coverage.snapshots,
     meaning="""A checkpoint does not begin with its SnapshotHeader record, or holds more than one.
     Nothing tells how new its state is, and two snapshots may have been joined.""",
-    advice="""Set the file aside and take the one of the same name, or an older one, from another
-    replica. The node also starts without it where its log reaches back far enough: see
-    log_start_covered.""",
+    advice="""Set the file aside, and take the one that the finding names: of the same name, or another
+    that reaches the start of this node's log. Where the log begins at offset 0, or an older snapshot of
+    its own reaches its start, the node starts without it: see log_start_covered.""",
 )  # fmt: skip
 def header_first(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
