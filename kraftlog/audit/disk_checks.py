@@ -108,7 +108,10 @@ def _due(
 def _not_dropped(
     quorum: Quorum, log: LogView, limits: RetentionLimits, share: float
 ) -> Iterator[BadRow]:
-    held, looked = kept_snapshots(quorum, log.label), (log.newest_ms or 0) - CLEANED_EVERY_MS
+    held = kept_snapshots(quorum, log.label)
+    # One time far ahead inside the log is none of retention's.
+    newest = 0 if log.is_empty else int(log.evidence.log.max_timestamps[log.rows[-1]])
+    looked = newest - CLEANED_EVERY_MS
     size, drops = _due(log, held, limits, looked)
     if not drops:
         return

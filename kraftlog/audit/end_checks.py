@@ -11,7 +11,7 @@ from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
 from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
 from kraftlog.log import names
-from kraftlog.plain import numbers, offsets_are, offsets_text, sentence
+from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
 from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import LogView
@@ -83,7 +83,8 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     has forgotten what it had acknowledged, and may vote for, or become, a leader that lacks
     committed records. At level warning, other copies hold more of the epoch that the node led: it
     has lost that, or its files were copied before it was written; or what is missing is the batch
-    that log_tail_complete tells of, and had been whole.""",
+    that log_tail_complete tells of, which had been whole, and nothing shows that it was committed.
+    Files that Kafka does not read, and that may hold the rest, are named.""",
     advice="""Do not start a voter with such a log. Keep the folder, and look for the rest of the
     log (a backup, another disk, a copy that was not finished). If a majority of the other voters
     runs and holds the records, replace the voter: remove it from the voter set and add it again
@@ -128,7 +129,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     severity, advice = _what_to_do(quorum, log, end, found, role)
     return BadRow(
         log.label,
-        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)} {_committed(quorum, end, until)} {advice}",
+        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)}{_beside(log, until)} {_committed(quorum, end, until)} {advice}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
@@ -179,6 +180,20 @@ def _held_by(quorum: Quorum, log: LogView, start: int, end: int) -> str:
     if partly:
         return f"{sentence(holding(partly))} a part of {them}."
     return f"No copy at hand holds {them}."
+
+
+def _beside(log: LogView, until: int) -> str:
+    """The files of the folder that may hold the rest of the log, under names that Kafka does not
+    read.
+    """
+    last = log.evidence.segments[-1].base_offset
+    beside = [one.rsplit("/", 1)[-1] for one in log.evidence.set_aside]
+    found = [one for one in beside if last <= int(one[:20]) < until]
+    if not found:
+        return ""
+    deleted = [one for one in found if names.classify(one).kind != names.UNKNOWN]
+    but = f" Kafka deletes {some(deleted)} at its next start: copy it first." if deleted else ""
+    return f" Look into {some(found)} beside the log: what is missing may be there.{but}"
 
 
 def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> bool:
@@ -244,8 +259,9 @@ def _what_to_do(
             "This node does not vote, and fetches what it lacks from the leader again. "
             "Keep the folder until a majority of the voters is known to hold what is lost here.",
         )
+    is_torn = found[0].is_of_the_damage and end >= quorum.bounds.lower
     return (
-        "warning" if found[0].is_of_the_damage else None,
+        "warning" if is_torn else None,
         "Do not start this node: it would vote, and could be elected, as if these records had never been. "
         "Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs.",
     )

@@ -16,6 +16,7 @@ from kraftlog.audit.triage import (
     and_more,
     at_same_place,
     capped,
+    instead_of,
     offsets_of,
     remedy,
 )
@@ -83,7 +84,8 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
         for row, more in capped(np.flatnonzero(~batches.crc_valid).tolist()):
             yield BadRow(
                 snapshot.replica,
-                f"A record batch of {counted(int(batches.sizes[row]), 'byte')} does not match its CRC-32C, in {snapshot.evidence.name}. {_use_of(snapshot)}{and_more(more)}",
+                f"A record batch of {counted(int(batches.sizes[row]), 'byte')} does not match its CRC-32C, in {snapshot.evidence.name}. "
+                f"{_use_of(quorum, snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 batch_leader_epoch=int(batches.epochs[row]),
@@ -114,13 +116,18 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             delta = int(columns.last_offsets[row]) - base
             count = int(columns.record_counts[row])
             size = counted(int(columns.sizes[row]), "byte")
-            others, evidence = at_same_place(quorum, log, row)
+            start, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
+            others, evidence = at_same_place(quorum, log, row, start)
+            says = f"{counted(count, 'record')} and a last offset delta of {delta:,}, in {size}"
+            if base != start:
+                says = f"offset {base}, {says}"
             yield at_batch(
                 log,
                 row,
-                f"The header of the batch at offset {base} contradicts itself: it says {counted(count, 'record')} and a last offset delta of {delta:,}, in {size}. "
+                f"The header of the batch at offset {start} contradicts itself: it says {says}. "
                 "Its CRC is right, so it was written wrong or somebody changed it. "
                 f"{others}{and_more(more)}",
+                start,
                 evidence=evidence
                 | {"record_count": count, "last_offset_delta": delta, "more": more},
             )
@@ -133,7 +140,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 snapshot.replica,
                 f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says {counted(count, 'record')} and has offsets for {int(span[row]):,}. "
-                f"{_use_of(snapshot)}{and_more(more)}",
+                f"{_use_of(quorum, snapshot)}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 severity=_severity_in(snapshot),
@@ -147,7 +154,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
                 yield BadRow(
                     snapshot.replica,
                     f"A part of {snapshot.evidence.name} cannot be read: {fault.detail}. "
-                    f"{_use_of(snapshot)}",
+                    f"{_use_of(quorum, snapshot)}",
                     snapshot.path,
                     fault.position,
                     severity=_severity_in(snapshot),
@@ -169,7 +176,7 @@ def _severity_in(snapshot: SnapshotView) -> Severity | None:
     return "warning" if snapshot.is_leftover or snapshot.is_bootstrap else None
 
 
-def _use_of(snapshot: SnapshotView) -> str:
+def _use_of(quorum: Quorum, snapshot: SnapshotView) -> str:
     """What damage means for whoever wants the file."""
     if snapshot.is_leftover:
         return (
@@ -181,10 +188,7 @@ def _use_of(snapshot: SnapshotView) -> str:
             "Kafka reads this file at every start, up to its first batch that is cut off, and looks at no CRC in it. "
             "It may give an empty log other records than it should: take the file from another node of this cluster."
         )
-    return (
-        "This snapshot cannot be loaded. "
-        "Take the file of the same name, or an older one, from another replica."
-    )
+    return f"This snapshot cannot be loaded. {instead_of(quorum, snapshot)}"
 
 
 def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
@@ -370,15 +374,17 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
             why = (
                 "The batches around it fit each other, so its base offset is damaged (no CRC covers it)."
                 if row < len(columns) - 1
-                else "Its base offset is damaged (no CRC covers it), or batches before it are gone: no other copy of it is at hand."
+                else "Its base offset is damaged (no CRC covers it), or batches before it are gone."
             )
+            span = int(columns.last_offsets[row]) - base + 1
+            advice, found = remedy(quorum, log.label, expected, expected + span)
             yield at_batch(
                 log,
                 row,
                 f"A batch says that it begins at offset {base}, where {expected} is due. "
-                f"{why} {does}: set this log folder aside and let the node fetch the log again.{and_more(more)}",
+                f"{why} {does}. {advice}{and_more(more)}",
                 expected,
-                evidence={"base_offset": base, "expected": expected, "more": more},
+                evidence=found | {"base_offset": base, "expected": expected, "more": more},
             )
         yield from _gaps(quorum, log)
         yield from _overlaps(log)
@@ -460,17 +466,24 @@ def _begins_empty(log: LogView) -> bool:
 
 
 def _overlaps(log: LogView) -> Iterator[BadRow]:
-    """Batches that begin at or before the end of one before them."""
+    """Batches that begin at or before the end of one before them; those that stand one after the
+    other are told together.
+    """
     columns = log.evidence.log
     usable = np.zeros(len(columns), np.bool_)
     usable[log.rows] = True
-    odd = columns.crc_valid & log.header_sane & ~usable & ~log.misplaced
-    for row, more in capped(np.flatnonzero(odd).tolist()):
+    odd = np.flatnonzero(columns.crc_valid & log.header_sane & ~usable & ~log.misplaced)
+    runs = np.split(odd, np.flatnonzero(np.diff(odd) != 1) + 1)
+    for run, more in capped(one.tolist() for one in runs if len(one)):
+        row = run[0]
         base, (expected, _) = int(columns.base_offsets[row]), offsets_of(log, *_at(columns, row))
+        which = f"The batch at offset {base} stands"
+        if len(run) > 1:
+            which = f"{len(run):,} batches, the first at offset {base}, stand"
         yield at_batch(
             log,
             row,
-            f"The batch at offset {base} stands where offset {expected} is due: the log goes back. "
+            f"{which} where offset {expected} is due: the log goes back. "
             "Files of two copies were mixed, or a header is damaged. "
             f"Copy this replica again.{and_more(more)}",
             min(expected, base),
@@ -486,7 +499,8 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
     meaning="""A segment's name is not the offset that it begins with, or a file has the ending of
     a segment's file (.log, .index, .snapshot and others) and no offset for a name. Kafka looks
     offsets up by file name, and refuses to start over a file with such an ending where no number
-    goes before the first dot. At level info it does not look at the file.""",
+    goes before the first dot. At level info it does not look at the file. At level warning it gives a
+    segment that ends in .swap its name back, and reads it.""",
     advice="""While the node is stopped, give a renamed segment its name back, and its index files
     too. Move foreign files elsewhere. If the finding says that the header is damaged, leave the
     name and see offsets_contiguous.""",
@@ -494,6 +508,7 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
 def named(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         columns = log.evidence.log
+        files = {one.name for one in log.evidence.segments}
         for segment in log.evidence.segments:
             row = segment.first_row
             if log.evidence.single_file and not segment.name.endswith(".log"):
@@ -505,6 +520,8 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                 advice = (
                     "The batches after it show that the name is right and the header is damaged."
                     if log.misplaced[row]
+                    else f"Kafka finds offsets by this name. Another file is named {names.segment_name(base)}: compare both with another replica's."
+                    if names.segment_name(base) in files
                     else "Kafka finds offsets by this name: rename the file back, its indexes too."
                 )
                 yield at_batch(
@@ -513,7 +530,28 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                     f"Segment {segment.name} begins with offset {base}, not with the {segment.base_offset} of its name. {advice}",
                     evidence={"base_offset": base, "name_offset": segment.base_offset},
                 )
+        yield from _swapped_in(log)
         yield from _foreign_segments(log)
+
+
+def _swapped_in(log: LogView) -> Iterator[BadRow]:
+    """Segments that Kafka renames when it opens the folder."""
+    aside = {one.rsplit("/", 1)[-1] for one in log.evidence.set_aside}
+    for segment in log.evidence.segments:
+        name = names.segment_name(segment.base_offset)
+        if segment.name == name or not segment.name.startswith(name):
+            continue
+        is_replaced = name in aside
+        text = f"the {name} beside it is deleted" if is_replaced else "it was read as that here"
+        yield BadRow(
+            log.label,
+            f"The file {segment.name} gets the name {name} at Kafka's next start, and {text}. "
+            "Kafka leaves no such file in this log: find out who renamed it, and keep a copy of the folder.",
+            segment.path,
+            0,
+            segment.base_offset,
+            severity=None if is_replaced else "warning",
+        )
 
 
 def _foreign_segments(log: LogView) -> Iterator[BadRow]:

@@ -5,22 +5,30 @@ told for each replica that holds it. Source: KIP-630 "Snapshot Format", KIP-631,
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.triage import and_held_by, and_more, capped, holding, told_once
+from kraftlog.audit.check import BadRow, Severity, at_batch, check
+from kraftlog.audit.triage import (
+    and_held_by,
+    and_more,
+    capped,
+    holding,
+    instead_of,
+    told_once,
+)
 from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import counted, sentence
-from kraftlog.quorum.content import RULES, UNKNOWN
+from kraftlog.quorum.content import REFUSED, RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.tables import BEGIN, END
 
 CODEC_KINDS = frozenset({FaultKind.COMPRESSION, FaultKind.DECOMPRESSION_LIMIT})
@@ -235,7 +243,9 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     action="origin", over=coverage.batches,
     meaning="""A record has headers, a key, a timestamp of its own or no value. Or the header of
     its batch names a producer, a transaction, a codec, the time of an append, or attributes that
-    this log never has. The record decodes, but no KRaft controller writes so.""",
+    this log never has. The record decodes, but no KRaft controller writes so. Where the finding says
+    that Kafka's reader refuses it, a node that reads it stops. Such a record in the newest snapshot is
+    critical: the node would not start.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip
@@ -248,20 +258,38 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
     first = (one for one in places(quorum) if one.replica in holders.get(one.key, [])[:1])
     for place, issue, more in _issues(first, RULES):
         replicas = list(dict.fromkeys(holders[place.key]))
-        yield _row(
+        name = place.path.rsplit("/", 1)[-1]
+        newest = [
+            own[-1]
+            for one in replicas
+            if (own := quorum.snapshots_of(one)) and own[-1].evidence.name == name
+        ]
+        stops = ""
+        severity: Severity | None = None
+        if issue.kind in REFUSED:
+            stops = "Kafka's reader refuses it, and a node that reads it stops. "
+            if newest and not place.in_log:
+                severity, stops = "critical", f"{stops}A start begins with this file. "
+                if len(replicas) == 1:
+                    stops = f"{stops}{instead_of(quorum, newest[0])} "
+        row = _row(
             place,
             issue,
-            f"{sentence(_record(place, issue))} breaks a rule of metadata records: {issue.text}. {_RULE_ADVICE}{and_held_by(replicas)}{and_more(more)}",
+            f"{sentence(_record(place, issue))} breaks a rule of metadata records: {issue.text}. {stops}{_RULE_ADVICE}{and_held_by(replicas)}{and_more(more)}",
             replicas=replicas,
             more=more,
         )
+        yield replace(row, severity=severity)
     yield from told_once(_compressed(quorum))
 
 
 def _compressed(quorum: Quorum) -> Iterator[BadRow]:
-    """The compressed batches of each log, by its columns."""
-    for log in quorum.logs:
-        columns = log.evidence.log
+    """The compressed batches of each log and each snapshot, by their columns."""
+    held: list[tuple[str, BatchColumns, SnapshotView | None]] = [
+        *((one.label, one.evidence.log, None) for one in quorum.logs),
+        *((one.replica, one.evidence.batches, one) for one in quorum.every_snapshot),
+    ]
+    for replica, columns, snapshot in held:
         packed = np.flatnonzero(columns.crc_valid & (columns.attributes & CODEC_MASK != 0))
         if not len(packed):
             continue
@@ -270,10 +298,15 @@ def _compressed(quorum: Quorum) -> Iterator[BadRow]:
         which = f"The batch at offset {base} is"
         if count > 1:
             which = f"{count:,} batches from offset {base} on are"
-        yield at_batch(
-            log,
-            row,
+        if snapshot is not None:
+            which = f"{count:,} of {len(columns):,} batches in {snapshot.evidence.name} {'is' if count == 1 else 'are'}"
+        yield BadRow(
+            replica,
             f"{which} compressed ({codec}), and KRaft never compresses: find out who wrote that.",
+            quorum.by_label[replica].path(row) if snapshot is None else snapshot.path,
+            int(columns.positions[row]),
+            base if snapshot is None else None,
+            batch_leader_epoch=int(columns.epochs[row]),
             evidence={
                 "batch_id": columns.id_text(row),
                 "detail": f"compressed with {codec}",

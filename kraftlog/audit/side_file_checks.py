@@ -314,7 +314,8 @@ def _time_entries(
     rows = slice(segment.first_row, segment.end_row)
     bases, lasts = columns.base_offsets[rows], columns.last_offsets[rows]
     stamps = columns.max_timestamps[rows]
-    if not len(bases) or log.misplaced[rows].any() or not columns.crc_valid[rows].all():
+    usable = columns.crc_valid[rows] & log.header_sane[rows] & ~log.misplaced[rows]
+    if not len(bases) or not usable.all():
         return np.empty(0, np.int64), ""
     at = np.maximum(np.searchsorted(bases, index.offsets, "right") - 1, 0)
     hits = (

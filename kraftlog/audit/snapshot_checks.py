@@ -13,9 +13,9 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.triage import holding, replicas_text
+from kraftlog.audit.triage import best_cover, holding, instead_of, replicas_text
 from kraftlog.log import names
-from kraftlog.plain import counted, natural, offsets_text
+from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
@@ -34,8 +34,6 @@ ALLOWED = {
 }
 """What Kafka's image writers emit, of any version that writes checkpoints."""
 
-_REPLACE = "Take the file of the same name, or an older snapshot, from another replica."
-
 
 @check(
     "snapshot_header_first", "critical", "snapshot", "KIP-630 Snapshot Control Records",
@@ -43,9 +41,9 @@ _REPLACE = "Take the file of the same name, or an older snapshot, from another r
     action="snapshot", over=coverage.snapshots,
     meaning="""A checkpoint does not begin with its SnapshotHeader record, or holds more than one.
     Nothing tells how new its state is, and two snapshots may have been joined.""",
-    advice="""Set the file aside and take the one of the same name, or an older one, from another
-    replica. The node also starts without it where its log reaches back far enough: see
-    log_start_covered.""",
+    advice="""Set the file aside, and take the one that the finding names: of the same name, or another
+    that reaches the start of this node's log. Where the log begins at offset 0, or an older snapshot of
+    its own reaches its start, the node starts without it: see log_start_covered.""",
 )  # fmt: skip
 def header_first(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
@@ -55,7 +53,7 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} does not begin with a SnapshotHeader record. "
-                f"Nothing tells how new its state is: do not trust it. {_REPLACE}",
+                f"Nothing tells how new its state is: do not trust it. {instead_of(quorum, one)}",
                 one.path,
                 0,
                 evidence={"size_bytes": one.evidence.size_bytes},
@@ -63,7 +61,7 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
         elif one.header_count > 1:
             yield BadRow(
                 one.replica,
-                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records, where one is due: two snapshots may have been joined. {_REPLACE}",
+                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records, where one is due: two snapshots may have been joined. {instead_of(quorum, one)}",
                 one.path,
                 evidence={"headers": one.header_count},
             )
@@ -92,11 +90,11 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
         at_hand = (
             f"Replica {peer.replica} has the complete file ({peer.evidence.size_bytes:,} bytes): copy that file."
             if peer
-            else ""
+            else instead_of(quorum, one)
         )
         yield BadRow(
             one.replica,
-            f"Snapshot {one.evidence.name} {_wrong_end(one)} {at_hand or _REPLACE}",
+            f"Snapshot {one.evidence.name} {_wrong_end(one)} {at_hand}",
             one.path,
             one.end_of_batches,
             other_replica=peer.replica if peer else None,
@@ -185,6 +183,13 @@ def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]
         yield log, index
 
 
+_CLAIMS = "A node that starts from it would claim the wrong history, and may cut its log. Rename or remove the file."
+_MAY_CLAIM = (
+    "Kafka goes by the name alone. If that is wrong, a node that starts from it would claim the wrong history, and may cut its log. "
+    "If the header of the batch is (no CRC covers its epoch), nothing follows. Compare the file with another replica's."
+)
+
+
 @check(
     "snapshot_epoch_agrees", "critical", "snapshot", "KIP-630 Snapshot Format",
     "the epoch in a snapshot's name is that of its last offset in every log",
@@ -211,8 +216,7 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             one.replica,
             f"Snapshot {one.evidence.name} says epoch {one.epoch}, but {where}. "
-            "A node that starts from it would claim the wrong history, and may cut its log. "
-            "Rename or remove the file.",
+            f"{_CLAIMS if against else _MAY_CLAIM}",
             one.path,
             int(batches.positions[odd[0]]) if len(odd) and not against else None,
             one.end_offset - 1 if one.end_offset else None,
@@ -229,27 +233,34 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
     meaning="""A snapshot ends inside a record batch. A node whose log begins there asks for the
     middle of the batch, is sent the whole, and stops with UnexpectedAppendOffsetException, again
     at each start (seen with Kafka 4.4.0).""",
-    advice="""Remove this snapshot while the node is stopped, where log_start_covered holds
-    without it, and let the node take another one.""",
+    advice="""While the node is stopped, set this snapshot aside and do what the finding says: the
+    node begins with another one that reaches its log's start, of its own or from the replica that is
+    named. Where there is none, it must join anew with an empty log folder.""",
 )  # fmt: skip
 def aligned(quorum: Quorum) -> Iterator[BadRow]:
-    for one in quorum.snapshots:
-        inside = {
-            log.label: (int(log.base[index]), int(log.last[index]))
-            for log, index in _holding(quorum, one)
-            if int(log.last[index]) != one.end_offset - 1
-        }
+    found = [(one, _cuts(quorum, one)) for one in quorum.snapshots]
+    unfit = {one.id for one, inside in found if inside}
+    for one, inside in found:
         for label, (base, last) in list(inside.items())[:1]:
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} ends inside the batch of offsets {base} to {last} (log of {label}). "
                 "A node that begins with it asks for the middle of that batch and is sent the whole. It stops with UnexpectedAppendOffsetException, again at each start. "
-                "Remove this snapshot, and let the node take another.",
+                f"{instead_of(quorum, one, unfit)}",
                 one.path,
                 offset=one.end_offset,
                 other_replica=label if label != one.replica else None,
                 evidence={"batches": inside},
             )
+
+
+def _cuts(quorum: Quorum, one: SnapshotView) -> dict[str, tuple[int, int]]:
+    """The batch inside which a snapshot ends, by the logs that hold it."""
+    return {
+        log.label: (int(log.base[index]), int(log.last[index]))
+        for log, index in _holding(quorum, one)
+        if int(log.last[index]) != one.end_offset - 1
+    }
 
 
 @check(
@@ -278,7 +289,7 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
                 why = (
                     "Retention by time uses that time, and the file may have been changed. Compare its state with the log's."
                     if later is None
-                    else f"That is the time of {later}, which the leader wrote before it took the snapshot: Kafka does so under load (KAFKA-20913). Nothing is wrong."
+                    else f"That is the time of {later}, which the leader wrote before it took the snapshot: Kafka does so under load (KAFKA-20913). The time alone is no fault."
                 )
                 yield BadRow(
                     one.replica,
@@ -407,7 +418,7 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
         does = (
             "Kafka refuses to start."
             if reaching is None
-            else f"Kafka goes by the names of snapshots, and would begin with {reaching.evidence.name}, which is not complete."
+            else f"Kafka goes by the names of snapshots, and would begin with {reaching.evidence.name}, which is not complete: set it aside."
         )
         yield BadRow(
             log.label,
@@ -424,10 +435,10 @@ def _who_covers(quorum: Quorum, log: LogView, start: int, at: int) -> tuple[list
     """Who has a snapshot that reaches a log's start, or else files that give the state at an offset;
     and what to do.
     """
-    found = {one.replica for one in quorum.credible_snapshots if one.end_offset >= start}
-    if found:
-        holders = sorted(found, key=natural)
-        return holders, f"Take a snapshot from {replicas_text(holders)}."
+    reaching = (one for one in quorum.credible_snapshots if one.end_offset >= start)
+    best, holders = best_cover(log, reaching)
+    if best is not None:
+        return holders, f"Take {best.evidence.name} from {replicas_text(holders)}."
     makers = [
         one.label
         for one in quorum.peers
@@ -640,7 +651,7 @@ def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
             count = one.evidence.type_counts[kind]
             yield BadRow(
                 one.replica,
-                f"Snapshot {one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka can hold: another program wrote this file. {_REPLACE}",
+                f"Snapshot {one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka can hold: another program wrote this file. {instead_of(quorum, one)}",
                 one.path,
                 found[kind][0],
                 evidence={"type": kind, "count": count, "record_index": found[kind][1]},

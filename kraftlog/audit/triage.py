@@ -6,7 +6,7 @@ what to do. Source: the triage of corrupt ranges.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -15,10 +15,12 @@ import numpy as np
 
 from kraftlog.audit.check import FINDING_LIMIT, BadRow
 from kraftlog.plain import natural, sentence, some
+from kraftlog.quorum.ends import unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import forgotten_vote
+from kraftlog.quorum.snapshots import SnapshotView
 
 T = TypeVar("T")
 
@@ -77,17 +79,40 @@ def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
     """Whether a node may begin anew with an empty folder, by which it would vote for any node: it
     has no vote, or the other voters whose copies are whole are a majority without it.
     """
+    end = _may_be_committed_with(quorum, log)
     whole = [
         voter
         for voter, copies in quorum.holders.items()
-        if log not in copies and any(_is_whole(quorum, one) for one in copies)
+        if log not in copies and any(_is_whole(quorum, one, end) for one in copies)
     ]
     return not quorum.is_voter(log.evidence) or len(whole) >= quorum.bounds.majority
 
 
-def _is_whole(quorum: Quorum, log: LogView) -> bool:
-    """Whether a copy remembers what its node voted, and holds what is committed, undamaged and as
-    the others hold it.
+def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
+    """How far a majority may have held the log that a replica was one of: its damage lowers the
+    bounds of what is committed. What a damaged end held, and a voter that was not copied, may be all.
+    """
+    ends = {
+        voter: max(_end_in_common(quorum, one) for one in copies)
+        for voter, copies in quorum.holders.items()
+    }
+    furthest = max(ends.values(), default=0)
+    unknown = quorum.bounds.missing_voters
+    if unread_tail_bytes(log) and log.evidence.node_id in ends:
+        unknown = (*unknown, log.evidence.node_id)
+    reached = sorted((ends | dict.fromkeys(unknown, furthest)).values(), reverse=True)
+    held = reached[quorum.bounds.majority - 1 : quorum.bounds.majority]
+    return max([quorum.bounds.lower, *held])
+
+
+def _end_in_common(quorum: Quorum, log: LogView) -> int:
+    end = log.end_offset or 0
+    return min(end, quorum.tail_starts.get(log.label, end))
+
+
+def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
+    """Whether a copy remembers what its node voted, and holds the log up to an offset, undamaged and
+    as the others hold it.
     """
     state = log.evidence.state_file
     is_damaged = log.holes or any(one.faults for one in log.evidence.segments)
@@ -96,7 +121,7 @@ def _is_whole(quorum: Quorum, log: LogView) -> bool:
         state is not None
         and (log.last_epoch or 0) <= state.leader_epoch
         and forgotten_vote(quorum, log) is None
-        and (log.end_offset or 0) >= quorum.bounds.lower
+        and (log.end_offset or 0) >= end
         and not is_damaged
         and bool(log.evidence.log.crc_valid.all())
         and all(log in (quorum.majority_at(run.start) or ()) for run in runs)
@@ -108,7 +133,8 @@ def fetch_again(quorum: Quorum, label: str) -> str:
     log = quorum.by_label[label]
     if may_be_emptied(quorum, log):
         return "Before this node starts, set its log folder aside and let it fetch the log again."
-    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one)]
+    end = _may_be_committed_with(quorum, log)
+    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one, end)]
     best = max(
         whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
     )
@@ -117,7 +143,50 @@ def fetch_again(quorum: Quorum, label: str) -> str:
         if best is None
         else f"Before this node starts, put the log folder of replica {best.label} in the place of its own, with its own quorum-state in it"
     )
-    return f"Do not empty its log folder: too few other voters at hand are whole, and it would elect a leader without them. {todo}."
+    return f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
+
+
+def instead_of(
+    quorum: Quorum, snapshot: SnapshotView, unfit: Collection[tuple[int, int]] = ()
+) -> str:
+    """What a node begins with in the place of a snapshot that it must not load: one that reaches the
+    start of its log, of none of the ids that are `unfit`.
+    """
+    log = quorum.by_label[snapshot.replica]
+    if log.evidence.single_file:
+        return "Take the file of the same name from another replica."
+    start = snapshot.end_offset if log.is_empty else log.start_offset or 0
+    fit = [
+        one
+        for one in quorum.credible_snapshots
+        if one.end_offset >= start and one.path != snapshot.path and one.id not in unfit
+    ]
+    same = [one.replica for one in fit if one.id == snapshot.id]
+    if same:
+        return f"Take the file of the same name from {replicas_text(sorted(same, key=natural))}."
+    own = [one for one in fit if one.replica == snapshot.replica]
+    if own:
+        newest = max(own, key=lambda one: one.id)
+        return f"Set it aside: the node then begins with its {newest.evidence.name}."
+    if not start:
+        return "Set it aside: the log begins at offset 0, and needs no snapshot."
+    best, holders = best_cover(log, fit)
+    if best is not None:
+        return f"Set it aside, and take {best.evidence.name} from {replicas_text(holders)}."
+    return f"No replica at hand has one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)}"
+
+
+def best_cover(
+    log: LogView, found: Iterable[SnapshotView]
+) -> tuple[SnapshotView | None, list[str]]:
+    """(the newest of some snapshots that does not make a node drop its log, else the oldest that
+    does; the replicas that have it).
+    """
+    held, end = list(found), log.end_offset or 0
+    inside = [one for one in held if one.end_offset <= end]
+    oldest = min(held, key=lambda one: one.id, default=None)
+    best = max(inside, key=lambda one: one.id, default=oldest)
+    return best, sorted({one.replica for one in held if best and one.id == best.id}, key=natural)
 
 
 def restore_vote(quorum: Quorum, log: LogView) -> str:
@@ -127,14 +196,19 @@ def restore_vote(quorum: Quorum, log: LogView) -> str:
     return "Restore the file. Do not let the node join anew with an empty folder: too few other voters at hand are whole."
 
 
-def at_same_place(quorum: Quorum, log: LogView, row: int) -> tuple[str, dict[str, Any]]:
-    """(what the other copies hold where a batch of a log begins, and what to do; evidence)."""
+def at_same_place(
+    quorum: Quorum, log: LogView, row: int, offset: int | None = None
+) -> tuple[str, dict[str, Any]]:
+    """(what the other copies hold where a batch of a log begins, and what to do; evidence). The
+    offset is given where the batch does not say it.
+    """
     columns = log.evidence.log
+    start = int(columns.base_offsets[row]) if offset is None else offset
     same: list[str] = []
     other: list[str] = []
     for one in quorum.peers:
         theirs = one.evidence.log
-        for at in np.flatnonzero(theirs.base_offsets == columns.base_offsets[row]).tolist():
+        for at in np.flatnonzero(theirs.base_offsets == start).tolist():
             if one is not log:
                 equal = bool((theirs.ids[at] == columns.ids[row]).all())
                 (same if equal else other).append(one.label)

@@ -202,7 +202,7 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
         for entry in entries:
             if names.is_packed(entry.name):
                 _tell_packed(entry)
-        inside = [_log_file(label, entry, root) for entry in entries]
+        inside = _as_opened([_log_file(label, entry, root) for entry in entries])
     except FileNotFoundError:
         inside = []
     except OSError as error:
@@ -212,6 +212,27 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
         path = f"{folder.path}/{name}"
         inside = [LogFile(label, path, name, classify(name), 0, 0, why)]
     return Replica(label, root, folder.path, (*inside, *_beside(label, parent)))
+
+
+def _as_opened(files: list[LogFile]) -> list[LogFile]:
+    """Files by what they are once Kafka has opened their folder: a `.log.swap` takes the place of
+    the segment of its name, which is deleted, unless a `.cleaned` file begins no later. Source:
+    LogLoader.load, removeTempFilesAndCollectSwapFiles.
+    """
+    cleaned = [one.parsed.base_offset for one in files if one.name.endswith(names.CLEANED_ENDING)]
+    before = min((one for one in cleaned if one is not None), default=names.LAST_OFFSET)
+    swapped = {
+        base
+        for one in files
+        if one.kind == names.LOG_SWAP and (base := one.parsed.base_offset or 0) < before
+    }
+    becomes = {names.LOG_SWAP: names.LOG, names.LOG: names.LOG_DELETED}
+    return [
+        replace(one, parsed=replace(one.parsed, kind=becomes[one.kind]))
+        if one.kind in becomes and (one.parsed.base_offset or 0) in swapped
+        else one
+        for one in files
+    ]
 
 
 def _label(root: str, folder: str) -> str:

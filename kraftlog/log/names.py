@@ -18,6 +18,7 @@ BOOTSTRAP = "bootstrap_checkpoint"
 CHECKPOINT_PART = "checkpoint_part"
 CHECKPOINT_DELETED = "checkpoint_deleted"
 LOG_DELETED = "log_deleted"
+LOG_SWAP = "log_swap"
 INDEX = "index"
 TIME_INDEX = "time_index"
 PRODUCER_SNAPSHOT = "producer_snapshot"
@@ -129,7 +130,8 @@ def _form(end: str, epoch: str) -> str | None:
     return KIP_PLAIN if str(int(epoch)) == epoch else None
 
 
-SEGMENT_ENDINGS = (*_SEGMENT_SUFFIXES, ".swap", ".cleaned")
+CLEANED_ENDING = ".cleaned"
+SEGMENT_ENDINGS = (*_SEGMENT_SUFFIXES, ".swap", CLEANED_ENDING)
 SNAPSHOT_ENDINGS = tuple(f".checkpoint{one}" for one in _CHECKPOINT_KINDS)
 """Names with one of these endings are parsed when Kafka opens a folder, whatever they begin with."""
 
@@ -152,6 +154,11 @@ def _number(text: str, bits: int) -> int | None:
     """A text as Java's `parseLong` or `parseInt` reads it."""
     found = int(text) if re.fullmatch(r"[+-]?\d+", text) else None
     return found if found is not None and -1 << bits - 1 <= found < 1 << bits - 1 else None
+
+
+def begins_as_segment(name: str) -> bool:
+    """Whether a file's name begins with that of a segment, whatever follows."""
+    return _SEGMENT.match(name) is not None and name[20:24] == ".log"
 
 
 def segment_name(base_offset: int) -> str:

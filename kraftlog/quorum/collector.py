@@ -130,6 +130,11 @@ class Collector:
                     if one.kind == names.PRODUCER_SNAPSHOT and one.parsed.base_offset is not None
                 )
             ),
+            set_aside=tuple(
+                one.path
+                for one in replica.files
+                if not alone and one.kind != names.LOG and names.begins_as_segment(one.name)
+            ),
             partition_folders=() if alone else partition_folders(replica.folder),
             bootstrap=next(iter(bootstraps), None),
             **side,

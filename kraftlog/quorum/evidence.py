@@ -246,7 +246,8 @@ class ReplicaEvidence:
     lies beside it. `foreign_names` are the paths of files that Kafka takes for its own by their
     endings, and whose names are not as it writes them. `producer_ends` are the offsets in the names
     of producer snapshots: Kafka writes one where the log ends when it rolls a segment or closes the
-    log. `bootstrap` is what Kafka reads of bootstrap.checkpoint: the level of metadata.version.
+    log. `set_aside` are the paths of files that begin with a segment's name, and that Kafka does not
+    open as one. `bootstrap` is what Kafka reads of bootstrap.checkpoint: the level of metadata.version.
     """
 
     label: str
@@ -265,6 +266,7 @@ class ReplicaEvidence:
     problems: tuple[FileProblem, ...] = ()
     foreign_names: tuple[str, ...] = ()
     producer_ends: tuple[int, ...] = ()
+    set_aside: tuple[str, ...] = ()
     partition_folders: tuple[PartitionFolder, ...] = ()
     bootstrap: SideFile | None = None
 

@@ -292,7 +292,13 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).rename(nodes[0].checkpoint(500, 1))
 
 
-@fault("log_start_covered", "critical", "1", 0, says="Take a snapshot from replicas 2 and 3")
+@fault(
+    "log_start_covered",
+    "critical",
+    "1",
+    0,
+    says="Take 00000000000000000006-0000000001.checkpoint from replicas 2 and 3",
+)
 def _(nodes: list[Node]) -> None:
     nodes[0].segment(0).unlink()
     nodes[0].checkpoint(6, 1).unlink()

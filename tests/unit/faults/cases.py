@@ -3,6 +3,7 @@ never arrive, voters that come again or change together, folders of other topics
 """
 
 import os
+from dataclasses import replace
 
 from tests.unit.audit_logs import (
     NO_OP,
@@ -14,6 +15,7 @@ from tests.unit.audit_logs import (
     leader_change,
     partition,
     remove_topic,
+    replace_batch,
     snapshot,
     topic,
     voters_batch,
@@ -368,3 +370,16 @@ fault(
     "topic_identity_unique", "critical", offset=FIRST + 4, says="it was that of topic b, which",
     sound=named_again(9),
 )(named_again(2))  # fmt: skip
+
+
+def _far_ahead(nodes: list[Node]) -> None:
+    """One time inside the log is of the year 2100: nothing is older than is allowed by it."""
+    retained(metadata_max_retention_ms=4000)(nodes)
+    for node in nodes:
+        replace_batch(node, 7, lambda one: replace(one, ms=4_102_444_800_000).raw())
+
+
+fault(
+    "retention_keeps_up", "warning", "1", says="are allowed (metadata.max.retention.ms)",
+    sound=_far_ahead,
+)(retained(metadata_max_retention_ms=3999))  # fmt: skip

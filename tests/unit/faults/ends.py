@@ -272,7 +272,7 @@ def _unfinished_after_a_stop(damage: Callable[[Node, int], None]) -> Damage:
 
 
 @fault(
-    LOST, "warning", "3", 11, says="producer snapshot of offset 12, where its log once",
+    LOST, "critical", "3", 11, says="producer snapshot of offset 12, where its log once",
     sound=_unfinished_after_a_stop(blanked),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -287,9 +287,36 @@ def _torn_after_a_clean_stop(nodes: list[Node]) -> None:
 
 
 fault(
-    LOST, "warning", "3", 11, says="producer snapshot of offset 12, where its log once",
+    LOST, "critical", "3", 11, says="producer snapshot of offset 12, where its log once",
     sound=_unfinished_after_a_stop(torn),
 )(_torn_after_a_clean_stop)  # fmt: skip
+
+
+@fault(
+    LOST, "warning", "3", 11, says="Whether it was committed is not known",
+    sound=_unfinished_after_a_stop(torn),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Voter 1 lags: nothing shows that offset 11 was committed."""
+    cut(nodes[0], AT[11])
+    _torn_after_a_clean_stop(nodes)
+
+
+for _ending, _told in (
+    (
+        ".log.bak",
+        "Look into 00000000000000000006.log.bak beside the log: what is missing may be there. Ev",
+    ),
+    (
+        ".log.deleted",
+        "may be there. Kafka deletes 00000000000000000006.log.deleted at its next start",
+    ),
+):
+
+    @fault(LOST, "critical", "3", 6, says=_told)
+    def _(nodes: list[Node], ending: str = _ending) -> None:
+        """The rest of the log lies beside it, under another name."""
+        nodes[2].segment(6).rename(nodes[2].segment(6).with_suffix(ending))
 
 
 @fault(

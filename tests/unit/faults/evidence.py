@@ -175,7 +175,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "snapshots": [{"path": str, "replica": str}], "later": [{"path": str, "offset": int}],
     },
     "snapshot_footer_last": {
-        "size_bytes": int, "bytes_after_last_batch": int, "peer_size_bytes": int,
+        "size_bytes": int, "bytes_after_last_batch": int, "peer_size_bytes": (int, None),
     },
     "snapshot_header_first": {"headers": int, "size_bytes": int},
     "snapshot_headers_in_order": {"base_offset": int, "expected": int},

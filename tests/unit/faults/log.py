@@ -540,3 +540,82 @@ def _deleted(nodes: list[Node]) -> Path:
 @fault("file_readable", "warning", "1", says="the first at byte 0", sound=_deleted)
 def _(nodes: list[Node]) -> None:
     overwrite(_deleted(nodes), 70, b"\xee")
+
+
+@fault(
+    "segment_name_matches", "warning", "1", 6, 0, "and it was read as that here",
+    sound=lambda nodes: nodes[0].segment(6).with_suffix(".index.swap").touch(),
+)  # fmt: skip
+def _swapped(nodes: list[Node]) -> None:
+    """Kafka gives the file its name back, and so nothing is lost."""
+    nodes[0].segment(6).rename(nodes[0].segment(6).with_suffix(".log.swap"))
+
+
+@fault(
+    "segment_name_matches",
+    "critical",
+    "1",
+    6,
+    0,
+    "006.log beside it is deleted",
+    also="log_end_lost",
+)
+def _(nodes: list[Node]) -> None:
+    """Kafka goes on with the file that ends before the other."""
+    path = nodes[0].segment(6)
+    path.with_suffix(".log.swap").write_bytes(path.read_bytes()[: AT[8]])
+
+
+@fault(
+    "log_end_lost", "critical", "1", 6, says="Kafka deletes 00000000000000000003.log.cleaned and"
+)
+def _(nodes: list[Node]) -> None:
+    """Kafka drops the swap behind a file that a cleaner had not finished."""
+    _swapped(nodes)
+    nodes[0].segment(3).with_suffix(".log.cleaned").touch()
+
+
+@fault(
+    "segment_name_matches", "critical", "1", 6, 0, "Another file is named 00000000000000000006.log",
+    also="offsets_contiguous",
+)  # fmt: skip
+def _exchanged(nodes: list[Node]) -> None:
+    first, last = nodes[0].segment(0), nodes[0].segment(6)
+    held = first.read_bytes()
+    first.write_bytes(last.read_bytes())
+    last.write_bytes(held)
+
+
+fault(
+    "offsets_contiguous", "critical", "1", 0, 0, "4 batches, the first at offset 0, stand where offset 12",
+    also="segment_name_matches",
+)(_exchanged)  # fmt: skip
+
+
+@fault(
+    "batch_header_valid", "critical", "1", 7, says="says offset -1, 1 record and a last offset delta",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Where the batch stands is known by those around it."""
+    replace_batch(nodes[0], 7, lambda one: replace(one, base=-1).raw())
+
+
+@fault("batch_crc_valid", "critical", "3", 11, says="Do not empty its log folder: too few")
+def _(nodes: list[Node]) -> None:
+    """Voters 2 and 3 had committed it, and voter 1 lacks it."""
+    path = nodes[0].segment(6)
+    path.write_bytes(path.read_bytes()[: AT[11]])
+    overwrite(nodes[2].segment(6), AT[11] + 17, b"\xaa\xbb\xcc")
+
+
+@fault(
+    "offsets_contiguous",
+    "critical",
+    "3",
+    11,
+    says="Replica 2 holds the same offsets intact. Do not",
+)
+def _(nodes: list[Node]) -> None:
+    path = nodes[0].segment(6)
+    path.write_bytes(path.read_bytes()[: AT[11]])
+    overwrite(nodes[2].segment(6), AT[11], struct.pack(">q", 111))

@@ -1,5 +1,6 @@
 """Damages to checkpoint files."""
 
+import gzip
 import os
 import struct
 from dataclasses import replace
@@ -10,14 +11,16 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    frame,
     healthy_log,
+    healthy_state,
     overwrite,
     remove_topic,
     replace_batch,
     snapshot,
     voters_batch,
 )
-from tests.unit.faults.table import fault
+from tests.unit.faults.table import LATER, everywhere, fault
 
 STORED = [healthy_log()[1], healthy_log()[3]]
 HEADER = Batch(0, 1, (struct.pack(">hq", 0, START_MS + 3000) + b"\0",), (struct.pack(">hh", 0, 3),))
@@ -308,3 +311,100 @@ def _(nodes: list[Node]) -> None:
     """A node that loads it has no vote."""
     _of_dynamic_quorum(nodes)
     nodes[1].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3000))
+
+
+def _delayed(nodes: list[Node], *held_by: int) -> None:
+    """A record in a snapshot has a time of its own."""
+    payload = b"".join(
+        frame(index, None, value, delta=9 * index) for index, value in enumerate(STORED[0].values)
+    )
+    for number in held_by:
+        path = nodes[number - 1].checkpoint(6, 1)
+        stored = Batch(1, 1, STORED[0].values, None, START_MS + 3000)
+        late = replace(stored, payload=payload).raw()
+        path.write_bytes(path.read_bytes().replace(stored.raw(), late))
+
+
+@fault("record_rules", "critical", "1", position=FIRST,
+       says="begins with this file. Take the file of the same name from replicas 2 and 3.")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _delayed(nodes, 1)
+
+
+@fault("record_rules", "critical", "1", position=FIRST,
+       says="A start begins with this file. No controller")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The others have no better one of this name."""
+    _delayed(nodes, 1, 2, 3)
+
+
+def _packed(nodes: list[Node]) -> None:
+    """One batch of a snapshot is compressed, with the same records."""
+    path = nodes[0].checkpoint(6, 1)
+    stored = Batch(1, 1, STORED[0].values, None, START_MS + 3000)
+    plain = b"".join(frame(index, None, value) for index, value in enumerate(stored.values))
+    packed = replace(stored, attributes=1, payload=gzip.compress(plain, mtime=0)).raw()
+    path.write_bytes(path.read_bytes().replace(stored.raw(), packed))
+
+
+fault("record_rules", "warning", "1", position=FIRST, says="1 of 4 batches in")(_packed)
+
+
+def _begins_at_6(node: Node) -> None:
+    node.segment(0).unlink()
+
+
+def _cut_off(node: Node, end: int, epoch: int) -> None:
+    node.checkpoint(end, epoch).write_bytes(snapshot(STORED, epoch, START_MS + 3000, footer=False))
+
+
+@fault("snapshot_footer_last", "critical", "3", also="log_start_covered",
+       says="Set it aside, and take 00000000000000000006-0000000001.checkpoint from replicas 1 and 2.")  # fmt: skip
+def _incomplete(nodes: list[Node]) -> None:
+    """An older snapshot would do that reaches the log's start: that at 3 does not."""
+    _begins_at_6(nodes[2])
+    nodes[2].checkpoint(6, 1).unlink()
+    nodes[0].checkpoint(3, 1).write_bytes(snapshot(STORED[:1], 1, START_MS + 2000))
+    _cut_off(nodes[2], 8, 1)
+
+
+fault("log_start_covered", "critical", "3", also="snapshot_footer_last",
+      says="set it aside. Take 00000000000000000006-0000000001.checkpoint from replicas 1 and 2.")(_incomplete)  # fmt: skip
+
+
+@fault("snapshot_footer_last", "critical", "3",
+       says="Set it aside: the node then begins with its 00000000000000000006-0000000001.checkpoint")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _cut_off(nodes[2], 8, 1)
+
+
+@fault("snapshot_footer_last", "critical", "3",
+       says="Set it aside: the log begins at offset 0, and needs no snapshot")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[2].checkpoint(6, 1).unlink()
+    _cut_off(nodes[2], 8, 1)
+
+
+@fault("snapshot_footer_last", "critical", "3", also="log_start_covered",
+       says="No replica at hand has one that reaches the log's start, at offset 6. Before this")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _begins_at_6(nodes[2])
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
+    _cut_off(nodes[2], 8, 1)
+
+
+@fault(
+    "snapshot_batch_aligned",
+    "critical",
+    "3",
+    13,
+    says="No replica at hand has one that reaches the log's start, at offset 6. Before this",
+)
+def _(nodes: list[Node]) -> None:
+    """Without it the node would not start."""
+    everywhere(nodes, NO_OP, NO_OP)
+    _begins_at_6(nodes[2])
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
+    nodes[2].checkpoint(13, 2).write_bytes(snapshot(healthy_state(), 2, LATER))
