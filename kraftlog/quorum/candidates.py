@@ -47,6 +47,8 @@ def candidates(quorum: Quorum) -> list[Candidate]:
         stands = quorum.is_among(named, log.evidence)
         wins = stands and len(votes) >= len({node for node, _ in named}) // 2 + 1
         reached = quorum.leaves(log.label, key[1])
+        if lower > quorum.bounds.shown:
+            reached = min(reached, quorum.refuted.get(log.label, reached))
         if wins or voter in quorum.holders:
             lacks = reached if reached < lower else None
             found.append(Candidate(voter, log, lacks, granting, wins))

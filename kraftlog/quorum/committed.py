@@ -36,9 +36,13 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
     own_tail = quorum.tail_starts.get(label)
     if own_tail is not None:
         departs.append(own_tail)
-    at = min(departs, default=bounds.lower)
-    if at < bounds.lower:
+    known = quorum.committed_below(label)
+    at = min(departs, default=known)
+    if at < known:
         return Committed(at, f"the other copies hold other records from offset {at} on")
+    if known < bounds.lower:
+        why = f"the describe tells that everything below offset {bounds.lower} is committed, and not that this log holds it"
+        return Committed(known, why)
     return Committed(bounds.lower, bounds.lower_reason)
 
 
