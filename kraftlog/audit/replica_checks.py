@@ -80,7 +80,7 @@ def _claims(quorum: Quorum) -> Iterator[_Claim]:
     told = quorum.evidence.described
     if told is not None and told.leader_epoch is not None and told.leader_id is not None:
         source = "kafka-metadata-quorum describe"
-        yield _Claim(told.leader_epoch, told.leader_id, None, told.path, None, None, source)
+        yield _Claim(told.leader_epoch, told.leader_id, None, None, None, None, source)
 
 
 @check(
