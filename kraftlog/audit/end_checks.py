@@ -289,7 +289,8 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     bounds, members = quorum.bounds, quorum.voter_set
     if members is None or not bounds.missing_voters:
         return
-    at_hand = len(members.ids) - len(bounds.missing_voters)
+    wanted = {*members.ids, *bounds.missing_voters}
+    at_hand = len(wanted) - len(bounds.missing_voters)
     decides = at_hand < bounds.majority
     consequence = (
         "That is less than a majority: nothing here says how far the quorum has committed beyond its snapshots, or whether the copies at hand are up to date."
@@ -310,12 +311,15 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     if strays:
         holds = "holds" if len(strays) == 1 else "hold"
         advice += f" {sentence(replicas_text(strays))} {holds} the log of another quorum: see the finding of committed_data_consistent."
-    count = len(members.ids)
-    told = f"The {'voter is' if count == 1 else 'voters are'} {numbers(members.ids)} by {members.place}."
+    told = f"The {'voter is' if len(members.ids) == 1 else 'voters are'} {numbers(members.ids)} by {members.place}."
+    before = sorted(wanted.difference(members.ids))
+    if before:
+        votes = f"voter {before[0]} votes" if len(before) == 1 else f"voters {numbers(before)} vote"
+        told += f" While that change may not be committed, {votes} as before it."
     all_moved = set(moved) == set(bounds.missing_voters)
     yield BadRow(
         None,
-        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, count)}. {consequence} {advice} {told}",
+        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, len(wanted))}. {consequence} {advice} {told}",
         severity="info" if pulled is not None or all_moved else None,
         evidence={
             "pulled": None if pulled is None else pulled.label,

@@ -49,8 +49,8 @@ class _Claim:
 
     epoch: int
     leader: int
-    replica: str
-    path: str
+    replica: str | None
+    path: str | None
     position: int | None
     offset: int | None
     source: str
@@ -58,7 +58,7 @@ class _Claim:
     @property
     def place(self) -> str:
         """Where it stands, in words."""
-        return f"the {self.source} of replica {self.replica}"
+        return f"the {self.source} of replica {self.replica}" if self.replica else self.source
 
 
 def _claims(quorum: Quorum) -> Iterator[_Claim]:
@@ -80,14 +80,18 @@ def _claims(quorum: Quorum) -> Iterator[_Claim]:
             yield _Claim(
                 state.leader_epoch, state.leader_id, log.label, path, None, None, "quorum-state"
             )
+    told = quorum.evidence.described
+    if told is not None and told.leader_epoch is not None and told.leader_id is not None:
+        source = "kafka-metadata-quorum describe"
+        yield _Claim(told.leader_epoch, told.leader_id, None, None, None, None, source)
 
 
 @check(
     "single_leader_per_epoch", "critical", "replica", "KAFKA-15489",
-    "each epoch has one leader over all logs and quorum-state files",
+    "each epoch has one leader over all logs, quorum-state files and a saved describe",
     action="stop", over=coverage.copies,
-    meaning="""Two nodes are named as leader of one epoch, by LeaderChange records or
-    quorum-state files. Two nodes may have accepted writes at once.""",
+    meaning="""Two nodes are named as leader of one epoch, by LeaderChange records,
+    quorum-state files or a saved describe. Two nodes may have accepted writes at once.""",
     advice="""Keep all folders and stop before any restart. Compare the logs of both from that
     epoch on. Check that no node id was used twice and that no quorum-state was restored from a
     backup.""",
@@ -147,7 +151,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells. At
     level warning too many voters end there for all of them to lag: one has lost what was committed,
     or they were copied at different times; or one voter alone holds what a leader without a
-    majority would not have written.""",
+    majority would not have written; or a log holds another epoch below the high watermark of a
+    describe than its leader has there.""",
     advice="""Start first a voter that holds the committed offsets, and wait until it leads. Do not
     start only the voters that the finding lists. At level warning, compare the times of the copies,
     and copy those voters again. At level info nothing needs to be done, unless
@@ -200,6 +205,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             },
         )
 
+    yield from _refuted_rows(quorum)
     alone = written_alone(quorum)
     if alone is not None:
         yield _alone_row(quorum, alone)
@@ -214,6 +220,33 @@ def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:
     if quorum.pulled is not None or not whole:
         return f"{copied}: what it lacks comes from the leader."
     return f"{copied}: if it runs, it has fetched {them} since; if it is down, start {called(quorum, whole[0])} first."
+
+
+def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:
+    """Copies that hold something else than a describe tells, and of which nothing else tells."""
+    described, told = quorum.evidence.described, {*quorum.tail_starts, *quorum.fork_starts}
+    if described is None:
+        return
+    told |= {one.log.label for one in candidates(quorum) if one.lacks_from is not None}
+    for label, at in quorum.refuted.items():
+        if label in told:
+            continue
+        log, mark, epoch = quorum.by_label[label], described.high_watermark, described.leader_epoch
+        row = int(log.rows[log.index_at(at)])
+        own = int(log.evidence.log.epochs[row])
+        yield BadRow(
+            label,
+            f"{sentence(called(quorum, log))} holds a record of epoch {own} at offset {at}. "
+            f"By the describe the leader of epoch {epoch} has committed everything below offset {mark}, and its log cannot have one of epoch {own} there. "
+            "The files were copied before that, or have lost it, or the describe is not theirs: it shows no record of this log to be committed. "
+            "Copy all voters again, describe again, and start no node before you know.",
+            log.path(row),
+            int(log.evidence.log.positions[row]),
+            at,
+            batch_leader_epoch=own,
+            severity="warning",
+            evidence={"high_watermark": mark, "leader_epoch": epoch},
+        )
 
 
 def _alone_row(quorum: Quorum, alone: WrittenAlone) -> BadRow:

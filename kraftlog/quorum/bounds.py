@@ -61,9 +61,10 @@ class Bounds:
     """Every offset below `lower` is committed; none at or above `upper` can ever have been (None:
     nothing at hand proves such an offset).
 
-    `missing_voters` have no copy at hand; `open_voters` have one whose end is not proven, or from
-    where another copy goes on. Copies of these, whole and of one moment, would settle an interval
-    that is not exact.
+    `missing_voters` have no copy at hand, those before a change that may not be committed among
+    them; `open_voters` have one whose end is not proven, or from where another copy goes on. Copies
+    of these, whole and of one moment, would settle an interval that is not exact. Below `shown` the
+    copies themselves show what is committed: a describe tells offsets, and not records.
     """
 
     lower: int
@@ -73,6 +74,7 @@ class Bounds:
     majority: int
     missing_voters: tuple[int, ...]
     open_voters: tuple[int, ...] = ()
+    shown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,39 +240,43 @@ class Voting:
 
 def interval(
     voting: Voting,
-    snapshots: Mapping[str, int],
+    proofs: Mapping[str, int],
     watermark: int | None = None,
     furthest: int | None = None,
     earlier: Sequence[tuple[int, Voting]] = (),
 ) -> Bounds:
     """The committed interval.
 
-    `snapshots` has the ends of complete snapshots that no log contradicts, by how a person calls
-    them: a snapshot is only ever made of what is committed. `watermark` is the high watermark that
-    a describe of this quorum gave, `furthest` the end of the longest copy at hand, of which more
-    may have been committed after that moment; None where the quorum may have gone on for long, or
-    with voters that are missing. A watermark below what the copies prove bounds nothing. `earlier`
-    has the voters before each change of them, and its offset: while a change is not known to be
-    committed, those may have gone on by themselves.
+    `proofs` has offsets below which everything is committed by what stands in a copy, by their
+    reasons. `watermark` is the high watermark that a describe of this quorum gave, `furthest` the
+    end of the longest copy at hand, of which more may have been committed after that moment; None
+    where the quorum may have gone on for long, or with voters that are missing. A watermark below
+    what the copies prove bounds nothing. `earlier` has the voters before each change of them, and
+    its offset: while a change is not known to be committed, those may have gone on by themselves.
     """
     lower, reason = 0, NOTHING_AT_HAND
-    newest = max(snapshots, key=lambda name: snapshots[name], default=None)
-    if newest is not None and snapshots[newest] > 0:
-        lower, reason = snapshots[newest], f"the complete snapshot {newest} ends there"
+    furthest_proof = max(proofs, key=lambda why: proofs[why], default=None)
+    if furthest_proof is not None and proofs[furthest_proof] > 0:
+        lower, reason = proofs[furthest_proof], furthest_proof
     held = voting.committed_held()
     if held is not None and held.end > lower:
         lower = held.end
         reason = f"a majority of the voters ({', '.join(held.holders)}) holds the same batches"
+    shown = lower
     if watermark is not None and watermark >= lower:
         lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
-    upper, upper_reason = _upper(voting, [one for one in earlier if one[0] >= lower])
+    pending = [one for one in earlier if one[0] >= lower]
+    upper, upper_reason = _upper(voting, pending)
     if watermark == lower and furthest is not None and upper is None:
         upper = furthest
         upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
     if upper is not None and upper < lower:
         upper = None
         upper_reason = "what is committed goes on behind the ends of the copies at hand"
-    return Bounds(lower, reason, upper, upper_reason, voting.majority, voting.missing, voting.open)
+    missing = sorted({*voting.missing, *(voter for _, one in pending for voter in one.missing)})
+    return Bounds(
+        lower, reason, upper, upper_reason, voting.majority, tuple(missing), voting.open, shown
+    )
 
 
 def _upper(voting: Voting, earlier: Sequence[tuple[int, Voting]]) -> tuple[int | None, str]:

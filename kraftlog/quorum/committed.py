@@ -37,14 +37,18 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
         # Most of the copies hold something else there.
         if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)
     ]
-    at = min(departs, default=bounds.lower)
+    known = quorum.committed_below(label)
+    at = min(departs, default=known)
     confirmed = quorum.confirmed_ends.get(label, at)
-    if confirmed < min(at, bounds.lower, quorum.tail_starts.get(label, at)):
+    if confirmed < min(at, known, quorum.tail_starts.get(label, at)):
         why = f"it carries a tail, and no other copy confirms what it holds from offset {confirmed} on"
         return Committed(confirmed, why)
     at = min(at, confirmed)
-    if at < bounds.lower:
+    if at < known:
         return Committed(at, f"the other copies hold other records from offset {at} on")
+    if known < bounds.lower:
+        why = f"the describe tells that everything below offset {bounds.lower} is committed, and not that this log holds it"
+        return Committed(known, why)
     return Committed(bounds.lower, bounds.lower_reason)
 
 
@@ -84,6 +88,8 @@ def candidates(quorum: Quorum) -> list[Candidate]:
         stands = quorum.is_among(named, log.evidence)
         wins = stands and len(votes) >= len({node for node, _ in named}) // 2 + 1
         reached = quorum.leaves(log.label, key[1])
+        if lower > quorum.bounds.shown:
+            reached = min(reached, quorum.refuted.get(log.label, reached))
         if wins or voter in quorum.holders:
             lacks = reached if reached < lower else None
             found.append(Candidate(voter, log, lacks, granting, wins))

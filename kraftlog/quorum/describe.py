@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.log import names
@@ -19,6 +21,7 @@ from kraftlog.log.sidefiles import SIDE_FILE_LIMIT
 from kraftlog.log.storage import open_file
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
+from kraftlog.quorum.logview import LogView
 
 UNKNOWN = "-1"
 """The HighWatermark of a leader that has just been elected, and does not know it yet."""
@@ -81,6 +84,29 @@ def keeping_up(described: Described) -> frozenset[int] | None:
     return frozenset(
         node for node, one in newest.items() if one.votes and now - one.caught_up_ms <= MOMENT_MS
     )
+
+
+def vouches_for(described: Described, log: LogView) -> bool:
+    """Whether what a log holds below the high watermark is what was committed there: its last batch
+    below is of the leader's epoch, in which all logs are alike. A leader knows a high watermark only
+    above the beginning of its own epoch. Source: Kafka's LeaderState, KIP-595.
+    """
+    index = int(np.searchsorted(log.base, described.high_watermark or 0)) - 1
+    return index >= 0 and int(log.epochs[index]) == described.leader_epoch
+
+
+def refuted_at(described: Described, log: LogView) -> int | None:
+    """An offset below the high watermark from which on a log does not hold what was committed: a
+    newer epoch than the leader's begins there, or an older one is not over; None where no batch
+    tells.
+    """
+    mark, epoch = described.high_watermark, described.leader_epoch
+    if mark is None or epoch is None:
+        return None
+    starts = (one.start_offset for one in log.epoch_starts if one.epoch > epoch)
+    at = min(next(starts, mark), mark - 1)
+    index = log.index_at(at)
+    return at if index >= 0 and int(log.epochs[index]) != epoch else None
 
 
 def described_beside(replicas: Iterable[Replica]) -> Described | None:

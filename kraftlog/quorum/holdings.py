@@ -190,7 +190,7 @@ def _committed_until(one: Held) -> int:
     """Up to where what a replica holds is committed and contradicted by no other copy."""
     quorum = one.quorum
     ends = [found.common_end or 0 for found in quorum.differing if found.one.label == one.label]
-    return min([quorum.bounds.lower, *ends])
+    return min([quorum.committed_below(one.label), *ends])
 
 
 def _epochs_cross(one: LogView, other: LogView) -> int | None:

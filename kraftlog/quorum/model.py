@@ -7,10 +7,10 @@ Leader Election", KAFKA-1211.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 from kraftlog.message.spec import ZERO_UUID
@@ -19,7 +19,7 @@ from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Fate, Voting, fate, interval
 from kraftlog.quorum.chain import Chain, chain
-from kraftlog.quorum.describe import told_ms
+from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
 from kraftlog.quorum.divergence import (
     Comparison,
     DifferingRun,
@@ -274,7 +274,10 @@ class Quorum:
         holders = {node for one in held if (node := one.evidence.node_id) is not None}
         later = unseen or any((one.last_epoch or 0) > newer for one in held)
         found = fate(voters, holders, self.granted(newer), later)
-        replaced = other is self.pulled and run.start < self.committed_by_describe
+        is_told = run.start < self.committed_by_describe
+        if is_told and log.label in self.vouched_for:
+            return Fate.COMMITTED
+        replaced = is_told and other.label in self.vouched_for
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
 
     def granted(self, epoch: int) -> frozenset[int] | None:
@@ -512,7 +515,7 @@ class Quorum:
         name.
         """
         nodes = {log.evidence.node_id for log in self.peers if log.evidence.directory_id}
-        return [one for one in self.bounds.missing_voters if one in nodes]
+        return [one for one in self.voting.missing if one in nodes]
 
     @property
     def lacks_majority(self) -> bool:
@@ -647,9 +650,11 @@ class Quorum:
         """The committed interval of the quorum. A snapshot that the logs contradict shows nothing,
         neither of what is committed nor of how far its replica reaches.
         """
-        snapshots, ends = {}, dict.fromkeys(self.by_label, 0)
+        proofs, ends = dict(self._proven_changes()), dict.fromkeys(self.by_label, 0)
         for one in self.credible_snapshots:
-            snapshots[f"{one.evidence.name} of {one.replica}"] = one.end_offset
+            # A snapshot is only ever made of what is committed.
+            why = f"the complete snapshot {one.evidence.name} of {one.replica} ends there"
+            proofs[why] = one.end_offset
             ends[one.replica] = max(ends[one.replica], one.end_offset)
         standings = [replace(one, snapshot_end=ends[one.label]) for one in self.voting.standings]
         # A pulled copy is of the moment of its describe; a saved describe may be long past.
@@ -657,10 +662,22 @@ class Quorum:
         is_told_all = self.pulled is not None or is_of_now
         ends_at = max((log.end_offset or 0 for log in self.peers), default=0)
         furthest = ends_at if is_told_all else None
-        described = self.evidence.described
-        watermark = described.high_watermark if described is not None else None
+        watermark = None if self.describe_is_refuted else self.committed_by_describe or None
         voting = replace(self.voting, standings=standings)
-        return interval(voting, snapshots, watermark, furthest, self._earlier(voting))
+        return interval(voting, proofs, watermark, furthest, self._earlier(voting))
+
+    def _proven_changes(self) -> Iterator[tuple[str, int]]:
+        """The changes of voters that were committed before the next one was made, by why that is
+        known. Source: Kafka's AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler. Only what
+        a new leader itself writes, with its first batch, waits for nothing.
+        """
+        for log in self.peers:
+            openings = {one.row for one in log.epoch_starts}
+            goes_to = self.leaves(log.label, log.end_offset or 0)
+            for (offset, *_), (later, _, row, _) in pairwise(voter_sources.log_voter_records(log)):
+                if row not in openings and later < goes_to:
+                    why = f"replica {log.label} holds the next change of voters at offset {later}, which a leader makes only when the one before is committed"
+                    yield why, offset + 1
 
     def _earlier(self, voting: Voting) -> list[tuple[int, Voting]]:
         """The same copies among the voters before each change that KRaftVoters records tell."""
@@ -690,9 +707,9 @@ class Quorum:
         whole = (
             log
             for log in self.peers
-            if log.evidence.is_pulled and not log.holes and (log.end_offset or 0) >= mark > 0
+            if log.evidence.is_pulled and not log.holes and (log.end_offset or 0) >= mark
         )
-        return next(whole, None)
+        return next((log for log in whole if log.label in self.vouched_for), None)
 
     @property
     def describe_is_outdated(self) -> bool:
@@ -710,6 +727,36 @@ class Quorum:
         """The high watermark of a describe; 0 without one."""
         described = self.evidence.described
         return (described.high_watermark or 0) if described is not None else 0
+
+    @cached_property
+    def vouched_for(self) -> frozenset[str]:
+        """The copies that hold what a describe tells to be committed, or a beginning of it."""
+        described = self.evidence.described
+        if described is None:
+            return frozenset()
+        return frozenset(log.label for log in self.peers if vouches_for(described, log))
+
+    @cached_property
+    def refuted(self) -> dict[str, int]:
+        """The copies that hold something else below a describe's high watermark, and from where on
+        they do for certain.
+        """
+        described = self.evidence.described
+        if described is None:
+            return {}
+        found = {log.label: refuted_at(described, log) for log in self.peers}
+        return {label: at for label, at in found.items() if at is not None}
+
+    @property
+    def describe_is_refuted(self) -> bool:
+        """Whether copies hold something else than a describe tells, and none holds that: it is of a
+        moment, or of a history, of which nothing is at hand.
+        """
+        return bool(self.refuted) and not self.vouched_for
+
+    def committed_below(self, label: str) -> int:
+        """Below which offset what a copy holds is committed, where no other contradicts it."""
+        return self.bounds.lower if label in self.vouched_for else self.bounds.shown
 
     # --- majorities ------------------------------------------------------------------------------
 

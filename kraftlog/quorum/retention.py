@@ -117,7 +117,7 @@ def _may_be_committed(quorum: Quorum, log: LogView) -> int:
     """
     end = log.end_offset or 0
     reached = sorted(max(one.end_offset or 0 for one in logs) for logs in quorum.holders.values())
-    at = len(reached) + len(quorum.bounds.missing_voters) - quorum.bounds.majority
+    at = len(reached) + len(quorum.voting.missing) - quorum.bounds.majority
     by_most = reached[at] if 0 <= at < len(reached) else end
     return min(end, by_most, quorum.tail_starts.get(log.label, end))
 

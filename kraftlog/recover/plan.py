@@ -38,12 +38,12 @@ def kept(found: Recovered) -> dict[str, int]:
 def unknown(found: Recovered) -> Iterator[str]:
     """What the copies cannot tell."""
     image = found.image
-    if image.end_offset > found.proven:
-        is_one = image.end_offset - found.proven == 1
+    if image.end_offset > found.proven.offset:
+        is_one = image.end_offset - found.proven.offset == 1
         were, they, them = ("was", "It is", "it") if is_one else ("were", "They are", "them")
         yield (
-            f"Whether {offsets_text(found.proven, image.end_offset)} {were} committed: nothing at hand proves it. "
-            f"{they} kept, as a leader that holds {them} would do. With --at {found.proven} only what is proven is taken."
+            f"Whether {offsets_text(found.proven.offset, image.end_offset)} {were} committed: nothing at hand proves it. "
+            f"{they} kept, as a leader that holds {them} would do. With --at {found.proven.offset} only what is proven is taken."
         )
     if found.bounds.upper is None or found.bounds.upper > image.end_offset:
         yield (
@@ -158,7 +158,7 @@ def plan_values(
         "epoch": image.epoch,
         "log_of": found.log_of,
         "snapshot_of": found.snapshot_of,
-        "proven_offset": found.proven,
+        "proven_offset": found.proven.offset,
         "upper_offset": found.bounds.upper,
         "missing_voters": list(found.bounds.missing_voters),
         "kept": kept(found),
@@ -233,7 +233,7 @@ def _kept_lines(found: Recovered) -> list[str]:
         "",
         f"{counts}.",
         "",
-        f"Proven to be committed: every record below offset {found.proven} ({found.bounds.lower_reason}).",
+        f"Proven to be committed: every record below offset {found.proven.offset} ({found.proven.reason}).",
         "",
         f"Topics: {', '.join(names) or 'none'}.",
         "",

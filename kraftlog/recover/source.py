@@ -15,6 +15,7 @@ from kraftlog.errors import InputError, KraftlogError
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
+from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
@@ -69,7 +70,7 @@ class OldBroker:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The image that a new quorum begins with. Below `proven` it is known to be committed;
+    """The image that a new quorum begins with. What of it is known to be committed, `proven` tells;
     `bounds` and `cluster_id` are the old quorum's, `brokers` are those that it knows. `apart` are the
     copies and snapshots of other quorums, in words. `unseen` are the copies that leave the history
     out of sight, and how far others confirm them.
@@ -78,7 +79,7 @@ class Recovered:
     image: Image
     log_of: str
     snapshot_of: str | None
-    proven: int
+    proven: Committed
     bounds: Bounds
     left_out: tuple[LeftOut, ...]
     brokers: tuple[OldBroker, ...]
@@ -93,15 +94,16 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     Raises InputError where no copy gives any, or none that."""
     copies = [Held.by(quorum, log) for log in quorum.peers]
     best, offset = _best(quorum, [Held.shared(quorum, log) for log in quorum.peers], at)
-    image = image_at(best, offset, CLEAR, quorum.bounds.lower)
+    known = committed_in(quorum, best.label)
+    image = image_at(best, offset, CLEAR, known.offset)
     if image.open_since is not None:
-        image = image_at(best, image.open_since, CLEAR, quorum.bounds.lower)
+        image = image_at(best, image.open_since, CLEAR, known.offset)
     names = [name for name, _ in quorum.cluster_ids.most_common(1)]
     return Recovered(
         image,
         best.label,
         next((one.replica for one in best.snapshots if one.path == image.base), None),
-        min(quorum.bounds.lower, image.end_offset),
+        known._replace(offset=min(known.offset, image.end_offset)),
         quorum.bounds,
         tuple(_left_out(quorum, copies, image, at)),
         tuple(_brokers(quorum, image)),

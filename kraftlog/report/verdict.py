@@ -104,7 +104,7 @@ def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES)
         if present.get("pulled"):
             advice = f"the running quorum was pulled instead, and {committed_words(verdict)}"
         told.append(
-            f"{'No copy of' if len(missing) == 1 else 'No copies of'} {noun} {which} (of {len(voters)}): {advice}."
+            f"{'No copy of' if len(missing) == 1 else 'No copies of'} {noun} {which} (of {len({*voters, *missing})}): {advice}."
         )
     if verdict["not_judged"] and not missing:
         checks = list(dict.fromkeys(check for check, _ in verdict["not_judged"]))
@@ -127,7 +127,7 @@ def _lag(verdict: Row) -> list[str]:
     told = [f"{sentence(who)} {'is' if is_one else 'are'} {behind}{how}."]
     slow = [one["who"] for one in lagging if one["is_voter"]]
     if slow and verdict["voters"]:
-        total = len(verdict["voters"])
+        total = len({*verdict["voters"], *verdict["missing_voters"]})
         left = total - len(slow) - len(verdict["missing_voters"])
         spare = left - (total // 2 + 1)
         may_fail = "none of them" if spare <= 0 else f"no more than {spare}"

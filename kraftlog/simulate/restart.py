@@ -133,6 +133,10 @@ class _Judge:
         cut = boot.discarded_from_offset
         if cut is not None:
             yield from self._discarded(log, votes, cut, boot.reason or "")
+        if self.quorum.describe_is_refuted and (votes or log.label in self.quorum.refuted):
+            mark = self.quorum.committed_by_describe
+            why = f"no copy at hand holds what the describe tells to be committed below offset {mark}, but other records: copy the voters again, and describe again"
+            yield Safety.UNKNOWN, why, None
         if self._are_few and not self._is_beside_the_leader(log, votes):
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
             yield Safety.UNKNOWN, f"{self._how_few}: nothing shows {told}", None
@@ -370,7 +374,9 @@ class _Judge:
         alone = alone_from(self.quorum, log)
         if alone is not None:
             held = offsets_text(max(alone, lower), end)
-            return f"nothing that is known to be committed is lost; but wait until another voter holds {held} as well, or start it first if it is down already"
+            untold = f"; without a copy of {self._missing} nothing tells whether the next leader cuts that"
+            why = f"nothing that is known to be committed is lost; but wait until another voter holds {held} as well, or start it first if it is down already"
+            return why + untold if self.quorum.bounds.missing_voters else why
         if meanwhile := self._meanwhile(log):
             return f"nothing is lost{meanwhile}"
         return self._without(log)
@@ -382,6 +388,11 @@ class _Judge:
     @cached_property
     def _whole(self) -> list[LogView]:
         return whole_voters(self.quorum)
+
+    @property
+    def _missing(self) -> str:
+        missing = self.quorum.bounds.missing_voters
+        return f"{'voter' if len(missing) == 1 else 'voters'} {numbers(missing)}"
 
     def _without(self, log: LogView) -> str:
         """Whether the other voters' copies are a majority that can go on while a voter is down."""

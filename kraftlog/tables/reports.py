@@ -56,7 +56,11 @@ VERDICTS = per_run(
     column("verdict", TEXT, "sound, incomplete, attention or critical"),
     column("headline", TEXT, "the same in words, as the terminal and the page say it"),
     column("voters", pa.list_(INT), "the newest voter set; null where nothing says it"),
-    column("missing_voters", pa.list_(INT), "voters of whom there is no copy"),
+    column(
+        "missing_voters",
+        pa.list_(INT),
+        "voters of whom there is no copy; while a change of voters may not be committed, also those before it",
+    ),
     column("not_judged", TEXT, "checks that could not judge everything, and why, as JSON"),
     column("committed_lower", LONG, "every offset below it is committed"),
     column("committed_upper", LONG, "none from it on was ever committed; null: unknown"),

@@ -18,6 +18,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import crc32c
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.describe import described_beside
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import Thresholds
 
@@ -352,10 +353,15 @@ def copied_live(root: Path, *, is_pulled: bool = True) -> list[Node]:
         live.write([*healthy_log(), *more])
         (live.folder / "quorum-state").unlink()
         live.meta(node_id=-1, directory=9)
-        (live.home / "quorum-describe").write_text(
-            "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 15\nCurrentVoters: [1,2,3]\n"
-        )
+        describe(live, 2, 2, 15)
     return nodes
+
+
+def describe(node: Node, leader: int, epoch: int, high_watermark: int) -> None:
+    """Save a describe beside a copy."""
+    (node.home / "quorum-describe").write_text(
+        f"LeaderId: {leader}\nLeaderEpoch: {epoch}\nHighWatermark: {high_watermark}\nCurrentVoters: [1,2,3]\n"
+    )
 
 
 def copied_at(node: Node, ms: int) -> None:
@@ -368,8 +374,9 @@ def audit(
 ) -> AuditResult:
     """Audit the replicas below some folders."""
     replicas = find_replicas([str(one) for one in roots])
-    thresholds = thresholds or Thresholds()
-    return audit_of(Quorum(collect(replicas, limits, Redactor(b"k" * 32), thresholds=thresholds)))
+    thresholds, told = thresholds or Thresholds(), described_beside(replicas)
+    key = Redactor(b"k" * 32)
+    return audit_of(Quorum(collect(replicas, limits, key, told, thresholds=thresholds)))
 
 
 def found(result: AuditResult, check: str) -> list[Finding]:

@@ -347,11 +347,11 @@ def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
     bounds = Quorum(replace(evidence, described=Described(12))).bounds
     assert bounds.lower == bounds.upper == 12
     for older in (
-        Described(12, 2, 1),
+        Described(8, 2, 1),
         Described(12, 2, 2, fetches=(LastFetch(2, 12, START_MS - 60_000),)),
     ):
         bounds = Quorum(replace(evidence, described=older)).bounds
-        assert (bounds.lower, bounds.upper) == (12, None)
+        assert (bounds.lower, bounds.upper) == (older.high_watermark, None)
     for node in nodes[1:]:
         shutil.rmtree(node.home)
     evidence = evidence_of(tmp_path)
@@ -362,6 +362,99 @@ def test_a_describe_gives_both_bounds(tmp_path: Path) -> None:
         bounds.upper_reason
         == "no copy of voters 2 and 3 is at hand and nothing proves where the log of voter 1 ended"
     )
+
+
+@pytest.mark.parametrize(
+    ("described", "refuted"),
+    [
+        (Described(12, 3, 3), {"1": 11, "2": 11, "3": 11}),
+        (Described(10, 1, 1), {"1": 8, "2": 8, "3": 8}),
+        (Described(20, 1, 1), {"1": 8, "2": 8, "3": 8}),
+    ],
+)
+def test_a_describe_that_no_log_agrees_with_shows_nothing_to_be_committed(
+    described: Described, refuted: dict[str, int], tmp_path: Path
+) -> None:
+    """The record before a high watermark is of its leader's epoch; epoch 2 begins at offset 8."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        (node.folder / "quorum-state").unlink()
+    evidence = replace(evidence_of(tmp_path), described=described)
+    found = Quorum(evidence)
+    assert found.refuted == refuted
+    assert found.bounds.lower == 6
+    assert recovered(found).proven.offset == 6
+    for node in nodes:
+        node.quorum_state(leaderId=2, leaderEpoch=2)
+    found = Quorum(replace(evidence_of(tmp_path), described=described))
+    assert found.bounds.lower == 12
+    why = f"no copy at hand holds what the describe tells to be committed below offset {described.high_watermark}"
+    told = restarts(found)
+    assert {one.safety for one in told} == {Safety.UNKNOWN}
+    assert all(one.reason.startswith(why) for one in told)
+
+
+def test_logs_that_end_before_a_newer_epoch_of_a_describe_may_hold_what_was_cut(
+    tmp_path: Path,
+) -> None:
+    for node in quorum(tmp_path):
+        (node.folder / "quorum-state").unlink()
+    evidence = evidence_of(tmp_path)
+    found = Quorum(replace(evidence, described=Described(20, 3, 3)))
+    why = "the describe tells that everything below offset 20 is committed, and not that this log holds it"
+    assert (found.bounds.lower, found.bounds.shown) == (20, 6)
+    assert committed_in(found, "1") == (6, why)
+    assert recovered(found).proven == (6, why)
+    found = Quorum(replace(evidence, described=Described(20, 2, 2)))
+    assert committed_in(found, "1") == (20, found.bounds.lower_reason)
+    assert recovered(found).proven == (12, found.bounds.lower_reason)
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_log_that_goes_on_otherwise_than_a_describe_tells(is_cut: bool, tmp_path: Path) -> None:
+    """Voters 2 and 3 were set back, and elected another leader."""
+    nodes = quorum(tmp_path)
+    for node in nodes[1:]:
+        node.write([*healthy_log()[:-2], leader_change(10, 3, 2, LATER)])
+        node.append(*(Batch(at, 3, (NO_OP,), None, LATER) for at in (11, 12)))
+    if is_cut:
+        nodes[0].write(healthy_log()[:-2])
+
+    def told(check: str) -> dict[str | None, tuple[str, int | None]]:
+        found = audit_of(Quorum(replace(evidence_of(tmp_path), described=Described(12, 2, 2))))
+        rows = [one for one in found.findings if one.check == check]
+        return {one.row.replica: (one.severity, one.row.offset) for one in rows}
+
+    found = Quorum(replace(evidence_of(tmp_path), described=Described(12, 2, 2)))
+    assert (found.vouched_for, found.refuted) == ({"1"}, {"2": 10, "3": 10})
+    assert found.never_committed == frozenset()
+    if is_cut:
+        assert told("voter_holds_committed_data")["2"] == ("warning", 10)
+    else:
+        assert told("committed_data_consistent") == {"1": ("critical", 10)}
+    # Without voter 3 only the describe tells what is committed.
+    shutil.rmtree(nodes[2].home)
+    found = Quorum(replace(evidence_of(tmp_path), described=Described(12, 2, 2)))
+    assert (found.bounds.lower, found.bounds.shown) == (12, 10)
+    assert committed_in(found, "2").offset == 10
+    assert told("voter_holds_committed_data")["2"] == ("critical", 10)
+
+
+def test_a_change_of_voters_waits_for_the_one_before(tmp_path: Path) -> None:
+    """Only what a leader writes with the first batch of its epoch does not."""
+    nodes = quorum(tmp_path)
+    one, two, three = (
+        voters_batch(12 + at, 2, *ids, ms=LATER)
+        for at, ids in enumerate(([1, 2, 3], [1, 2], [1, 2, 3]))
+    )
+    nodes[1].append(one, two)
+    bounds = quorum_of(tmp_path).bounds
+    why = "replica 2 holds the next change of voters at offset 13, which a leader makes only when the one before is committed"
+    assert (bounds.lower, bounds.lower_reason) == (13, why)
+    nodes[1].append(three)
+    assert quorum_of(tmp_path).bounds.lower == 14
+    nodes[1].write([*healthy_log(), one, replace(two, epoch=3)])
+    assert quorum_of(tmp_path).bounds.lower == 12
 
 
 def test_describe_is_read_in_both_of_its_forms() -> None:

@@ -53,7 +53,8 @@ class Copies:
         return Voting(self.voters, self.standings, agree)
 
     def bounds(self, watermark: int | None = None, furthest: int = 0, **snapshots: int) -> Bounds:
-        return interval(self.voting, snapshots, watermark, furthest)
+        proofs = {f"the complete snapshot {one} ends there": end for one, end in snapshots.items()}
+        return interval(self.voting, proofs, watermark, furthest)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     copied_at,
+    describe,
     healthy_log,
     healthy_state,
     leader_change,
@@ -94,6 +95,36 @@ fault(
     "voter_holds_committed_data", "warning", "2", 12, sound=lambda nodes: writes_alone(nodes, 60_000),
     says="Of all voters controller 2 alone holds offsets 12 to 13, written over 61 s in one epoch",
 )(lambda nodes: writes_alone(nodes, 61_000))  # fmt: skip
+
+
+def leads_epoch_2(nodes: list[Node]) -> None:
+    describe(nodes[0], 2, 2, 12)
+
+
+@fault(
+    "single_leader_per_epoch", "critical", None, None, sound=leads_epoch_2,
+    says="node 3 by kafka-metadata-quorum describe, and node 2 by the LeaderChange record",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    describe(nodes[0], 3, 2, 12)
+
+
+@fault(
+    "voter_holds_committed_data", "warning", "1", 11, sound=leads_epoch_2,
+    says="the leader of epoch 3 has committed everything below offset 12, and its log cannot have",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A leader knows no high watermark below the beginning of its epoch."""
+    describe(nodes[0], 3, 3, 12)
+
+
+@fault(
+    "voter_holds_committed_data", "warning", "1", 8, says="cannot have one of epoch 2 there",
+    sound=lambda nodes: describe(nodes[0], 1, 1, 8),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Epoch 2 cannot begin below what the leader of epoch 1 has committed."""
+    describe(nodes[0], 1, 1, 20)
 
 
 @fault(
@@ -456,6 +487,24 @@ def _(nodes: list[Node]) -> None:
 )
 def _(nodes: list[Node]) -> None:
     shutil.rmtree(nodes[2].home)
+
+
+def _removed(nodes: list[Node], *holders: int) -> None:
+    """Voter 2 is removed and gone."""
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    for at in holders:
+        nodes[at].append(voters_batch(13, 2, 1, 3, ms=LATER))
+    shutil.rmtree(nodes[1].home)
+
+
+@fault(
+    "voters_present", "warning", None, sound=lambda nodes: _removed(nodes, 0, 2),
+    says="While that change may not be committed, voter 2 votes as before it",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Voters 2 and 3 can go on without the change."""
+    _removed(nodes, 0)
 
 
 def _alone(base: int, epoch: int, leader: int) -> Batch:

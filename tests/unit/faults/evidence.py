@@ -229,7 +229,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "voter_holds_committed_data": {
         "committed_lower": int, "granted_by": [int], "majority": int, "missing_voters": [int],
-        "objects_lost": (OBJECTS, None), "seconds": int,
+        "objects_lost": (OBJECTS, None), "seconds": int, "high_watermark": int, "leader_epoch": int,
     },
     "voter_sets_agree": {
         "voters": [[(int, str, None)]], "other_voters": [[(int, str, None)]], "source": str,
