@@ -154,7 +154,7 @@ def test_pulling(wheel: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / "pull", wheel, wanted)
     example = Path(QUORUM) / "1"
     meta = read_meta_properties((example / "meta.properties").read_bytes())
-    with serving(FakeController(example, meta["cluster.id"])) as address:
+    with serving(FakeController(example, meta["cluster.id"], node_id=3)) as address:
         pull = f"pull --bootstrap-controller {address} --out live"
         told = answers(python, tmp_path, [pull, "audit --input live"])
     assert [code for code, _, _ in told.values()] == [0, 0], told
