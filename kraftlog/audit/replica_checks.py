@@ -506,18 +506,21 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
 
 @check(
     "voter_sets_agree", "warning", "replica", "KIP-853, strimzi#6862, KAFKA-16526, KAFKA-17608",
-    "voters by quorum-state, KRaftVoters records and configuration are the same",
+    "voters by quorum-state, KRaftVoters records, configuration and a saved describe are the same",
     action="identity", over=coverage.copies,
     goes_by=(VOTER_SET, VOTERS),
     meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records,
-    controller.quorum.voters. Voters that disagree count different majorities. A node without a vote
-    counts none, but may look for the leader at the wrong nodes. Often a change of the voters was
-    not finished, or a configuration was not rolled out everywhere.""",
-    advice="""Find the unfinished change and finish it on all nodes before any of them restarts.""",
+    controller.quorum.voters, a describe that is not older than the copies. Voters that disagree
+    count different majorities. A node without a vote counts none, but may look for the leader at
+    the wrong nodes. Often a change of the voters was not finished, or a configuration was not
+    rolled out everywhere; or the copies are not those of the quorum that was described.""",
+    advice="""Find the unfinished change and finish it on all nodes before any of them restarts.
+    Where the describe names other voters, copy those.""",
 )  # fmt: skip
 def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
     yield from _sets_by_file(quorum)
     yield from _sets_by_record(quorum)
+    yield from _set_by_describe(quorum)
     for log in quorum.peers:
         for offset, row in voter_sources.records_without_voters(log):
             yield at_batch(
@@ -620,6 +623,29 @@ def _unbroken(quorum: Quorum, end: int, group: list[tuple[int, VoterSet]]) -> bo
         return True
     low, high = sorted((end, group[0][0]))
     return low == high or any(log.covers(low, high) for log in quorum.peers)
+
+
+def _set_by_describe(quorum: Quorum) -> Iterator[BadRow]:
+    """The voters of a describe of which nothing at hand tells."""
+    told, counts = quorum.unexplained_voters, quorum.voter_set
+    if told is None or counts is None:
+        return
+    mine, theirs = (told.members, counts.members), (counts.members, told.members)
+    yield BadRow(
+        None,
+        f"The voters are {voters_text(told.ids, *mine)} by {told.place}. But they are {voters_text(counts.ids, *theirs)} by {counts.place}. "
+        "No record at hand tells of a change. "
+        "The voters changed after the files were copied, or these are copies of another quorum: what was committed since may be missing here. "
+        "Copy all voters that the describe names before any node starts.",
+        other_replica=counts.replica,
+        evidence={
+            "voters": [list(member) for member in told.members],
+            "other_voters": [list(member) for member in counts.members],
+            "source": told.source,
+            "other_source": counts.source,
+            "disjoint_majorities": [],
+        },
+    )
 
 
 def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:

@@ -14,20 +14,23 @@ from kraftlog.commands.command import add_input, command, family, options_of
 from kraftlog.commands.plan_input import add_dialect, add_link, fault_rows, links_of
 from kraftlog.errors import InputError
 from kraftlog.pipeline.judge import replayed
-from kraftlog.plain import tell
+from kraftlog.plain import sentence, tell
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.join import BELOW_START
 from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.restart import Restart
 from kraftlog.simulate.restart_rows import apart_of, cut_of, judged_restarts, restart_row
 from kraftlog.simulate.rows import (
+    Plans,
     boot_rows,
     election_rows,
     fetch_rows,
+    is_refused,
     likely_leaders,
     truncation_rows,
 )
@@ -85,6 +88,7 @@ def _truncation(chosen: argparse.Namespace) -> int:
         limits = quorum.evidence.limits
         records, counted = FileRecords(redactor, limits), counted_in_files(limits)
         leaders = None if chosen.all else likely_leaders(quorum)
+        plans = Plans(quorum)
         found = list(truncation_rows(quorum, counted, leaders))
         cuts = [(row["follower"], row["truncation_offset"]) for row in found if row["records_lost"]]
         losses = losses_of(quorum, records, dict.fromkeys(cuts))
@@ -92,6 +96,9 @@ def _truncation(chosen: argparse.Namespace) -> int:
             known = losses.get((row["follower"], row["truncation_offset"]))
             lost = [] if known is None else loss_rows(known)
             in_words = "" if known is None else lost_words(lost)
+            mine, at = plans.extent(quorum.by_label[row["follower"]]), row["truncation_offset"]
+            if is_refused(mine, at, row["by_snapshot"]):
+                in_words = sentence(BELOW_START.format(at, mine.start_offset))
             yield row | {"lost": in_words if chosen.format == "table" else lost}
 
     return _print(chosen, rows)

@@ -25,7 +25,8 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.failover_rows import TruncationRule, failover_rows
+from kraftlog.simulate.election import Candidacy
+from kraftlog.simulate.failover_rows import TruncationRule, failover, failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP, Way
 from kraftlog.simulate.join_rows import in_words, join_rows, named
@@ -161,11 +162,12 @@ def _failover(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     quorum = collected(options.input, options)
     records = FileRecords(redactor_of(options), quorum.evidence.limits)
+    found = failover(quorum, chosen.leader)
     rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))
     own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
     lost = at_risk(own)
     end = own[0]["acknowledged_end_offset"] if own else quorum.bounds.lower
-    summary = _summary(quorum, own, end, lost)
+    summary = _summary(quorum, found.left, own, end, lost)
     tell(summary + _later(quorum, end) + at_risk_words(quorum, end, lost, records))
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
@@ -208,17 +210,25 @@ def _later(quorum: Quorum, end: int) -> str:
     return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but {where}: copy again to know of them"
 
 
-def _summary(quorum: Quorum, own: list[Row], end: int, lost: int) -> str:
+def _summary(quorum: Quorum, left: Sequence[Candidacy], own: list[Row], end: int, lost: int) -> str:
     """The answer in one sentence: what KRaft's own rule keeps."""
-    if not own:
-        return "without the leader, copies of fewer than two voters are left (a disk that the voter set does not name is none): nothing tells who could take over"
-    if not any(map(_can_lead, own)):
+    can_lead = {one.candidate: one.can_win for one in left}
+    alive = len(quorum.voter_set.ids if quorum.voter_set else ()) - 1
+    if not left and alive >= quorum.bounds.majority:
+        return "without the leader no copy of a voter is left (a disk that the voter set does not name is none): nothing tells who could take over"
+    if all(one is False for one in can_lead.values()):
         return "no voter at hand can take over: the quorum stands still until the leader is back"
+    if not own:
+        lacks = [
+            f". {sentence(replicas_text([one.candidate]))} lacks what is committed from offset {at} on"
+            for one in left
+            if (at := one.lacks_committed_from_offset) is not None
+        ]
+        return f"{_who_can(quorum, can_lead)}{''.join(lacks)}. What its followers keep, no other copy tells"
     if lost:
         risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
         return f"of what the copies prove committed (below offset {end}), {risk}"
-    who = _who_can(quorum, {row["leader"]: row["can_lead"] for row in own})
-    return f"{who}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once{_stands_still(quorum)}"
+    return f"{_who_can(quorum, can_lead)}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once{_stands_still(quorum)}"
 
 
 def _stands_still(quorum: Quorum) -> str:
@@ -235,8 +245,8 @@ def _who_can(quorum: Quorum, can_lead: Mapping[str, bool | None]) -> str:
         sorted(one for one in can_lead if can_lead[one] is told) for told in (True, None)
     )
     missing = quorum.bounds.missing_voters
-    noun = "voter" if len(missing) == 1 else "voters"
-    votes = f"if {noun} {numbers(missing)}, of which no copy is at hand, vote for it"
+    noun, verb = ("voter", "votes") if len(missing) == 1 else ("voters", "vote")
+    votes = f"if {noun} {numbers(missing)}, of which no copy is at hand, {verb} for it"
     words = [f"{replicas_text(sure)} can take over"] if sure else []
     words += [f"{replicas_text(open_)} may take over, {votes}"] if open_ else []
     return "; ".join(words)

@@ -53,7 +53,11 @@ LEADER = column("leader", TEXT, "label of the copy that would lead")
         pa.list_(LONG),
         "end offset and epoch of the snapshot that then replaces its log; null: none does",
     ),
-    column("records_lost", LONG, "records from there on"),
+    column(
+        "records_lost",
+        LONG,
+        "records from there on; 0 where that is below the log's start, as Kafka stops there with an exception",
+    ),
     column("size_bytes_lost", LONG, "their batches' size"),
     column("types_lost", pa.map_(TEXT, LONG), "records that are lost, per type"),
     column("committed_lost", LONG, "of the records that are lost, those known to be committed"),

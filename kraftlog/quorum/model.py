@@ -432,6 +432,19 @@ class Quorum:
         return voter_sources.current(voter_sources.by_records(self.peers, self._voters_snapshots))
 
     @cached_property
+    def unexplained_voters(self) -> VoterSet | None:
+        """The voters that a describe names, where it is of the newest epoch at hand or of a later
+        one, and neither the voters that count nor any record at hand tells of them.
+        """
+        told = next(voter_sources.by_describe(self.evidence.described), None)
+        epochs = [log.last_epoch or 0 for log in self.peers]
+        if told is None or self.voter_set is None or told.seen[0] < max(epochs, default=0):
+            return None
+        records = voter_sources.every_recorded(self.peers, self._voters_snapshots)
+        known = {self.voter_set.ids, *(tuple(sorted({one for one, _ in set_})) for set_ in records)}
+        return None if told.ids in known else told
+
+    @cached_property
     def controller_ids(self) -> frozenset[int]:
         """The nodes that are voters, or once were: controllers, whatever they are now."""
         logs = (one for log in self.peers for *_, one in voter_sources.log_voter_records(log))
@@ -664,7 +677,11 @@ class Quorum:
         furthest = ends_at if is_told_all else None
         watermark = None if self.describe_is_refuted else self.committed_by_describe or None
         voting = replace(self.voting, standings=standings)
-        return interval(voting, proofs, watermark, furthest, self._earlier(voting))
+        found = interval(voting, proofs, watermark, furthest, self._earlier(voting))
+        if self.unexplained_voters is None:
+            return found
+        why = "kafka-metadata-quorum describe names other voters than the copies do"
+        return replace(found, upper=None, upper_reason=why)
 
     def _proven_changes(self) -> Iterator[tuple[str, int]]:
         """The changes of voters that were committed before the next one was made, by why that is

@@ -98,6 +98,15 @@ def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> It
         yield from _recorded(log, snapshots)[-1:]
 
 
+def every_recorded(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> Iterator[Members]:
+    """Each set that a KRaftVoters or a LeaderChange record names."""
+    snapshots = list(snapshots)
+    for log in logs:
+        yield from (one.members for one in _recorded(log, snapshots))
+        for one in log.elections.values():
+            yield tuple((voter, None) for voter in sorted(one.voters))
+
+
 def replaced_sets(log: LogView, snapshots: Iterable[SnapshotView]) -> Iterator[tuple[int, Members]]:
     """Each set of a replica's KRaftVoters records that another one replaced, and the last offset at
     which that one may stand.

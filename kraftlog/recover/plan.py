@@ -45,9 +45,10 @@ def unknown(found: Recovered) -> Iterator[str]:
             f"Whether {offsets_text(found.proven.offset, image.end_offset)} {were} committed: nothing at hand proves it. "
             f"{they} kept, as a leader that holds {them} would do. With --at {found.proven.offset} only what is proven is taken."
         )
-    if found.bounds.upper is None or found.bounds.upper > image.end_offset:
+    known = max(image.end_offset, found.bounds.lower)
+    if found.bounds.upper is None or found.bounds.upper > known:
         yield (
-            f"Whether anything from offset {image.end_offset} on was committed: nothing at hand proves that these copies end where the quorum ended. "
+            f"Whether anything from offset {known} on was committed: nothing at hand proves that these copies end where the quorum ended. "
             "If the quorum went on, what it wrote then is lost."
         )
     if found.bounds.missing_voters:
@@ -105,7 +106,7 @@ def lost_together(found: Recovered) -> list[Lacking]:
     for one in found.left_out:
         if one.why_unknown is None:
             told = [lost(one, found, moved=moved) for moved in (False, True)]
-            same = (one.cause, *map(tuple, told))
+            same = (one.cause, one.committed, *map(tuple, told))
             groups.setdefault(same, Lacking([], *told)).held.append(one)
     return list(groups.values())
 
@@ -210,13 +211,17 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
     base = "the beginning of the log"
     if image.base is not None:
         base = f"{image.base_name} of {found.snapshot_of}"
+    is_open = found.open_since is not None
+    open_ = (
+        f"The open transaction from offset {found.open_since} on is left out. " if is_open else ""
+    )
     return [
         "# A new quorum from what remains",
         "",
         f"From: {', '.join(inputs)}",
         "",
         f"This is the state before offset {image.end_offset} of epoch {image.epoch}; its last record is of {time}. "
-        f"It comes from {base}, and from the log of {found.log_of} up to that offset. "
+        f"It comes from {base}, and from the log of {found.log_of} up to that offset. {open_}"
         "Review this plan before anything starts. Nothing in the old copies has been changed.",
     ]
 
@@ -252,7 +257,7 @@ def _lost_lines(found: Recovered) -> list[str]:
             for one in group.held
         ]
         lines.append(
-            f"Left out: {' and '.join(spans)}. {group.held[0].cause} What only these records change:"
+            f"Left out: {' and '.join(spans)}. {group.held[0].cause}{_committed(group)} What only these records change:"
         )
         lines += ["", *(f"- {text}" for text in group.objects[:TOLD])]
         if len(group.objects) > TOLD:
@@ -265,6 +270,17 @@ def _lost_lines(found: Recovered) -> list[str]:
             lines += ["", f"What the cluster sets again by itself: {again}."]
         lines.append("")
     return lines
+
+
+def _committed(group: Lacking) -> str:
+    """That a part of what is left out is committed; nothing where that is not known."""
+    start = min(one.start_offset for one in group.held)
+    until = min(group.held[0].committed, max(one.end_offset for one in group.held))
+    return (
+        f" Those below offset {until} are committed, and lost with this choice."
+        if start < until
+        else ""
+    )
 
 
 def _steps(

@@ -34,13 +34,16 @@ class Cause(StrEnum):
     SECOND_HISTORY = "The voters of this side had committed them, too."
     UNCOMMITTED = "They contradict the history above, and none of them was committed."
     UNPROVEN = "They contradict the history above, and may have been committed."
+    DIFFERENT = "They differ from what is committed."
+    OPEN = "They begin with an open transaction: it has no end before the offset that counts here, so that nothing of it has an effect."
     AFTER = "They come after what can have been committed, or nothing at hand leads up to them."
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     """What one copy holds beyond the recovered image and is no part of it: offsets [start, end),
-    why, and what they change; `why_unknown` says why that is not known.
+    why, and what they change; `why_unknown` says why that is not known. What the copy holds below
+    `committed` is committed.
     """
 
     replica: str
@@ -48,6 +51,7 @@ class LeftOut:
     end_offset: int
     cause: Cause
     changes: tuple[Change, ...]
+    committed: int
     why_unknown: str | None = None
 
 
@@ -71,9 +75,10 @@ class OldBroker:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The image that a new quorum begins with. What of it is known to be committed, `proven` tells;
-    `bounds` and `cluster_id` are the old quorum's, `brokers` are those that it knows. `apart` are the
-    copies and snapshots of other quorums, in words. `unseen` are the copies that leave the history
-    out of sight, and how far others confirm them.
+    an open transaction is left out from `open_since` on. `bounds` and `cluster_id` are the old
+    quorum's, `brokers` are those that it knows. `apart` are the copies and snapshots of other
+    quorums, in words. `unseen` are the copies that leave the history out of sight, and how far
+    others confirm them.
     """
 
     image: Image
@@ -86,6 +91,7 @@ class Recovered:
     cluster_id: str | None
     apart: tuple[str, ...] = ()
     unseen: tuple[tuple[str, int], ...] = ()
+    open_since: int | None = None
 
 
 def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
@@ -96,8 +102,9 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     best, offset = _best(quorum, [Held.shared(quorum, log) for log in quorum.peers], at)
     known = committed_in(quorum, best.label)
     image = image_at(best, offset, CLEAR, known.offset)
-    if image.open_since is not None:
-        image = image_at(best, image.open_since, CLEAR, known.offset)
+    open_since = image.open_since
+    if open_since is not None:
+        image = image_at(best, open_since, CLEAR, known.offset)
     names = [name for name, _ in quorum.cluster_ids.most_common(1)]
     return Recovered(
         image,
@@ -105,11 +112,12 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         next((one.replica for one in best.snapshots if one.path == image.base), None),
         known._replace(offset=min(known.offset, image.end_offset)),
         quorum.bounds,
-        tuple(_left_out(quorum, copies, image, at)),
+        tuple(_left_out(quorum, copies, image, at, open_since)),
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
         tuple(_apart(quorum)),
         tuple(_unseen(quorum)),
+        open_since,
     )
 
 
@@ -170,36 +178,61 @@ def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held,
 
 def _limit(quorum: Quorum, held: Held) -> int:
     """How far a copy counts: as far as it surely tells the others' history, and to what can be
-    committed.
+    committed; one that differs from what is committed, up to there.
     """
     end, upper = quorum.confirmed(held.label, held.end_offset), quorum.bounds.upper
+    known = committed_in(quorum, held.label).offset
+    end = min(end, known) if known < quorum.committed_below(held.label) else end
     return end if upper is None else min(end, upper)
 
 
 def _left_out(
-    quorum: Quorum, copies: Sequence[Held], image: Image, at: int | None
+    quorum: Quorum, copies: Sequence[Held], image: Image, at: int | None, open_since: int | None
 ) -> Iterator[LeftOut]:
     """What the copies hold beyond the image, or instead of a part of it."""
     for one in copies:
-        start, end = quorum.leaves(one.label, image.end_offset), one.end_offset
+        start, end = _departs(quorum, one, image)
         if end <= start:
             continue
-        cause = _cause(quorum, one.label, start, at)
+        known = committed_in(quorum, one.label).offset
+        cause = _cause(quorum, one.label, start, image, at, open_since)
         try:
-            held, before = image_at(one, end, CLEAR), image_at(one, start, CLEAR)
+            held, before = image_at(one, one.end_offset, CLEAR), image_at(one, start, CLEAR)
         except KraftlogError as error:
-            yield LeftOut(one.label, start, end, cause, (), str(error))
+            yield LeftOut(one.label, start, end, cause, (), known, str(error))
         else:
             told = tuple(_changes(before.state, held.state))
-            yield LeftOut(one.label, start, end, cause, told)
+            if end < one.end_offset:  # it agrees again, and what follows is in the image
+                told = tuple(
+                    each for each in told if image.state.get(each.table, each.key) != each.after
+                )
+            yield LeftOut(one.label, start, end, cause, told, known)
 
 
-def _cause(quorum: Quorum, label: str, start: int, at: int | None) -> Cause:
+def _departs(quorum: Quorum, held: Held, image: Image) -> tuple[int, int]:
+    """Offsets [start, end) of what a copy holds beyond an image, or instead of a part of it."""
+    label, end = held.label, held.end_offset
+    start = quorum.leaves(label, image.end_offset)
+    pair = quorum.comparisons.get((label, image.replica))
+    runs = [one for one in pair.runs if one.start < image.end_offset] if pair else []
+    if not runs or start < runs[0].start:
+        return start, end
+    goes_back = end <= image.end_offset and runs[-1].equal_after
+    return runs[0].start, runs[-1].end if goes_back else end
+
+
+def _cause(
+    quorum: Quorum, label: str, start: int, image: Image, at: int | None, open_since: int | None
+) -> Cause:
     """Why a copy's records from an offset on are no part of the image."""
     if quorum.fork_starts.get(label) == start:
         return Cause.SECOND_HISTORY
     if quorum.tail_starts.get(label) == start:
         return Cause.UNCOMMITTED if label in quorum.never_committed else Cause.UNPROVEN
+    if start < image.end_offset:
+        return Cause.DIFFERENT if start < image.committed_offset else Cause.UNPROVEN
+    if start == open_since:
+        return Cause.OPEN
     return Cause.ASKED if start == at else Cause.AFTER
 
 

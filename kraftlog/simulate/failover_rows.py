@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from itertools import permutations
+from typing import NamedTuple
 
 from kraftlog.errors import InputError
 from kraftlog.quorum.copies import copied_before
@@ -20,7 +21,7 @@ from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
-from kraftlog.simulate.election import Voter, outcomes, vote_end
+from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.fetch import truncate
 from kraftlog.simulate.join_rows import named
 from kraftlog.simulate.rows import Plans, likely_leaders
@@ -38,24 +39,40 @@ class TruncationRule(StrEnum):
     LEADER_EPOCH = "leader_epoch"
 
 
-def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> Iterator[Row]:
-    """One row per rule, surviving voter that leads next, and surviving voter that follows it.
+class Failover(NamedTuple):
+    """The copy whose node dies, and what becomes of each other voter's copy that stands then."""
+
+    dead: LogView
+    left: tuple[Candidacy, ...]
+
+
+def failover(quorum: Quorum, dying: str | None) -> Failover:
+    """Who can be elected once a leader is dead; by default the voter that would be elected now.
 
     Raises InputError for a name that is no voter's copy, and where nobody knows who votes.
     """
-    plans = Plans(quorum)
-    logs = {log.label: log for log in quorum.electors}
     if not quorum.holders:
         raise InputError("no voters are known, or no voter's copy is at hand: nobody can take over")
+    labels = [log.label for log in quorum.electors]
     dead = dying if dying is not None else min(likely_leaders(quorum))
     log = named(quorum, dead)
-    if log is None or log.label not in logs:
-        raise InputError(f"{dead} is not a voter's copy: name one of {', '.join(logs)}")
-    dead = log.label
-    gone = logs[dead].evidence.node_id
-    left = [log for log in logs.values() if log.evidence.node_id != gone]
-    wins = _wins(plans, plans.voters, {gone})
-    cost = _cost(logs[dead], len(left), round_trip_ms)
+    if log is None or log.label not in labels:
+        raise InputError(f"{dead} is not a voter's copy: name one of {', '.join(labels)}")
+    plans = Plans(quorum)
+    return Failover(log, tuple(_elections(plans, plans.voters, {log.evidence.node_id})))
+
+
+def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> Iterator[Row]:
+    """One row per rule, surviving voter that leads next, and surviving voter that follows it.
+
+    Raises what `failover` does.
+    """
+    plans, found = Plans(quorum), failover(quorum, dying)
+    dead = found.dead
+    gone = dead.evidence.node_id
+    wins = {one.candidate: one.can_win for one in found.left}
+    left = [log for log in quorum.electors if log.label in wins]
+    cost = _cost(dead, len(left), round_trip_ms)
     proven = _acknowledged(plans, [log for held in quorum.holders.values() for log in held])
     acknowledged = dict.fromkeys(TruncationRule, proven)
     heard = [_mark(plans, log) for log in left]
@@ -69,7 +86,7 @@ def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> It
                 row["lost_if_leader_dies_too"] = 0
             told = None if cost is None else round(cost[rule], 1)
             can_lead = wins[leader.label]
-            yield {"dies": dead, **row, "can_lead": can_lead, "cost_ms_per_day": told}
+            yield {"dies": dead.label, **row, "can_lead": can_lead, "cost_ms_per_day": told}
 
 
 def _acknowledged(plans: Plans, logs: Collection[LogView]) -> int:
@@ -88,13 +105,12 @@ def _acknowledged(plans: Plans, logs: Collection[LogView]) -> int:
     return min(lower, ends[majority - 1]) if len(ends) >= majority else lower
 
 
-def _wins(
+def _elections(
     plans: Plans, voters: Sequence[Voter], dead: Collection[int | None]
-) -> dict[str, bool | None]:
-    """Whether each voter's copy can be elected while others are dead."""
+) -> Iterator[Candidacy]:
+    """What becomes of each voter's copy that stands while others are dead."""
     standing = [one for one in voters if one.voter_id not in dead]
-    found = outcomes(standing, plans.quorum.bounds.lower, dead)
-    return {one.candidate: one.can_win for one in found}
+    return outcomes(standing, plans.quorum.bounds.lower, dead)
 
 
 def _leads_next(plans: Plans, row: Row, gone: int | None) -> bool:
@@ -107,7 +123,8 @@ def _leads_next(plans: Plans, row: Row, gone: int | None) -> bool:
         replace(one, log_end=vote_end(extent)) if one.label == name else one for one in plans.voters
     ]
     dead = {gone, logs[row["leader"]].evidence.node_id}
-    return _wins(plans, voters, dead)[name] is not False
+    found = _elections(plans, voters, dead)
+    return next(one for one in found if one.candidate == name).can_win is not False
 
 
 def _row(

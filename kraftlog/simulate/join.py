@@ -141,6 +141,9 @@ def _is_lost(booted: Boot, way: Way) -> bool:
     return learns and booted.boots and bare
 
 
+BELOW_START = "it would have to cut its log at offset {}, below its start at {}, where Kafka stops with an exception"
+"""What Kafka never cuts: its high watermark begins with the log (KafkaRaftLog.truncateTo)."""
+
 _Goes = Generator[JoinStep, None, bool]
 """Steps; then whether the way goes on."""
 
@@ -177,6 +180,9 @@ class _Joiner:
                 goes_on = yield from self._take_snapshot(extent, answer.snapshot)
             elif answer.kind == DIVERGING and answer.diverging is not None:
                 cut = truncated_to(extent.vector, answer.diverging)
+                if cut < extent.start_offset and self.way.dialect == Dialect.SHIPPED:
+                    yield self._step("stopped", note=BELOW_START.format(cut, extent.start_offset))
+                    return
                 goes_on = cut < extent.end_offset
                 self._hold(extent.truncated(cut))
                 yield self._step("truncated" if goes_on else "stuck")

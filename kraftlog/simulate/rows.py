@@ -157,6 +157,8 @@ def truncation_rows(
         cut = truncate(mine, theirs)
         offset = min(cut.truncation_offset, plans.departs(log, comparison.other, mine.end_offset))
         rows = log.rows[(log.last >= offset) & (log.base < mine.end_offset)]
+        if is_refused(mine, offset, cut.by_snapshot):
+            rows = rows[:0]
         columns = log.evidence.log
         if (follower, offset) not in types:
             types[follower, offset] = lost_types(log, rows, counted)
@@ -171,6 +173,13 @@ def truncation_rows(
             "types_lost": types[follower, offset],
             "committed_lost": int(columns.record_counts[rows[committed]].sum()),
         }
+
+
+def is_refused(follower: Extent, offset: int, by_snapshot: tuple[int, int] | None) -> bool:
+    """Whether a log would have to be cut below its start, where Kafka stops with an exception, and
+    nothing is lost (KafkaRaftLog.truncateTo).
+    """
+    return by_snapshot is None and offset < follower.start_offset
 
 
 def likely_leaders(quorum: Quorum) -> frozenset[str]:

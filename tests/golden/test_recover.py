@@ -5,6 +5,7 @@ starts from it is held in tests/kafka.
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,17 @@ from kraftlog.state.shapes import canonical_text
 from tests.canonical import canonical_lines
 from tests.golden.cases import DATA, Replica
 from tests.images import built
-from tests.unit.audit_logs import START_MS, Batch, feature, healthy_log, quorum, snapshot
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    Batch,
+    feature,
+    healthy_log,
+    quorum,
+    replace_batch,
+    snapshot,
+    topic,
+)
 from tests.unit.faults.ends import of_another_quorum, went_on_from_backups, went_on_without
 from tests.unit.faults.health import uuid, value
 from tests.unit.faults.table import LATER
@@ -245,6 +256,44 @@ def test_what_is_proven_never_to_have_been_committed_is_said_so(tmp_path: Path) 
     recover(DATA / "isolated" / "replicas", tmp_path / "new")
     text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
     assert Cause.UNCOMMITTED in text
+
+
+@pytest.mark.parametrize("odd", [1, 3])
+def test_what_a_copy_holds_instead_of_what_is_committed_is_told(odd: int, tmp_path: Path) -> None:
+    """It goes on as the others do, so that it has no tail; the image is that of the others."""
+    nodes = quorum(tmp_path / "copies")
+    replace_batch(nodes[odd - 1], 6, lambda one: replace(one, values=(topic("odd", 9),)).raw())
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert "odd" not in plan["topics"]
+    (lost,) = plan["lost"]
+    assert (lost["replicas"], lost["start_offset"], lost["end_offset"]) == ([str(odd)], 6, 7)
+    assert lost["objects"] == ["topic odd (id AAAAAAAAAAAAAAAAAAAACQ) is created"]
+    assert Cause.DIFFERENT in (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+
+
+BEGIN, END = b"\x01\x17\x00\x00", b"\x01\x18\x00\x00"
+
+
+def test_an_open_transaction_is_named_and_what_is_committed_is_not_unknown(tmp_path: Path) -> None:
+    for one in quorum(tmp_path / "copies"):
+        one.append(Batch(12, 2, (BEGIN, topic("inside", 9))), Batch(14, 2, (END,)))
+        one.append(Batch(15, 2, (NO_OP,)), Batch(16, 2, (BEGIN, topic("open", 10))))
+    for at, start in ((["--at", "13"], 12), ([], 16)):
+        out = tmp_path / f"new{start}"
+        plan = recover(tmp_path / "copies", out, *at)
+        assert (plan["end_offset"], "inside" in plan["topics"]) == (start, start == 16)
+        text = (out / "plan.md").read_text(encoding="utf-8")
+        assert f"The open transaction from offset {start} on is left out. " in text
+        assert (
+            f"{Cause.OPEN} Those below offset 18 are committed, and lost with this choice." in text
+        )
+        assert Cause.AFTER not in text
+        assert f"from offset {start} on was committed" not in text
+    recover(tmp_path / "copies", tmp_path / "asked", "--at", "12")
+    text = (tmp_path / "asked" / "plan.md").read_text(encoding="utf-8")
+    assert Cause.ASKED in text
+    assert "open transaction" not in text
+    assert "from offset 12 on was committed" not in text
 
 
 def test_old_files_are_set_aside_and_nothing_is_put_over_them(tmp_path: Path) -> None:

@@ -357,10 +357,12 @@ def copied_live(root: Path, *, is_pulled: bool = True) -> list[Node]:
     return nodes
 
 
-def describe(node: Node, leader: int, epoch: int, high_watermark: int) -> None:
+def describe(
+    node: Node, leader: int, epoch: int, high_watermark: int, voters: Sequence[int] = (1, 2, 3)
+) -> None:
     """Save a describe beside a copy."""
     (node.home / "quorum-describe").write_text(
-        f"LeaderId: {leader}\nLeaderEpoch: {epoch}\nHighWatermark: {high_watermark}\nCurrentVoters: [1,2,3]\n"
+        f"LeaderId: {leader}\nLeaderEpoch: {epoch}\nHighWatermark: {high_watermark}\nCurrentVoters: {list(voters)}\n"
     )
 
 

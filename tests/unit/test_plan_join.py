@@ -1,6 +1,7 @@
 """`plan join` and `plan failover` over small quorums on disk, as a reader asks."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -377,3 +378,40 @@ def test_a_survivor_that_lacks_what_is_committed_cannot_lead(
     assert weak["lost_if_leader_dies_too"] == 0
     assert by["leader_epoch", "3"]["can_lead"] is True
     assert "3 can take over" in told
+
+
+@pytest.mark.parametrize(
+    ("voters", "copied", "says"),
+    [
+        ([1], [1], "no voter at hand can take over: the quorum stands still"),
+        ([1, 2], [1, 2], "no voter at hand can take over: the quorum stands still"),
+        ([1, 2], [1], "no voter at hand can take over: the quorum stands still"),
+        (
+            [1, 2, 3],
+            [1, 2],
+            "replica 2 may take over, if voter 3, of which no copy is at hand, votes for it. What its followers keep, no other copy tells",
+        ),
+        (
+            [1, 2, 3, 4, 5],
+            [1, 2],
+            "replica 2 may take over, if voters 3, 4 and 5, of which no copy is at hand, vote for it.",
+        ),
+        ([1, 2, 3], [1], "nothing tells who could take over"),
+    ],
+)
+def test_who_can_take_over_is_told_without_a_pair_of_survivors(
+    voters: list[int],
+    copied: list[int],
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for node in quorum(tmp_path):
+        node.quorum_state(
+            leaderId=1, leaderEpoch=2, currentVoters=[{"voterId": one} for one in voters]
+        )
+        if node.node_id not in copied:
+            shutil.rmtree(node.home)
+    rows, told = asked(capsys, "failover", "--leader", "1", "--input", str(tmp_path))
+    assert rows == []
+    assert says in told

@@ -108,6 +108,19 @@ def test_a_follower_of_another_history_is_cut_first() -> None:
     assert steps[-1].disk.vector == LEADER.extent.vector
 
 
+def test_a_log_that_departs_below_its_start_stops_its_node() -> None:
+    """Kafka cuts nothing below its high watermark, which begins with the log; the texts do."""
+    mine = Disk(115, EpochVector(((2, 115),), 125), (SnapshotFile(SnapshotId(2, 115)),))
+    *_, asked, last = join(mine, LEADER, WAY)
+    assert (asked.name, last.name) == ("diverging_epoch", "stopped")
+    assert last.note == (
+        "it would have to cut its log at offset 110, below its start at 115, where Kafka stops with an exception"
+    )
+    assert (last.disk.start_offset, last.disk.vector) == (115, mine.vector)
+    texts = names(list(join(mine, LEADER, replace(WAY, dialect=Dialect.ADOPTED))))
+    assert texts[:3] == ["started", "diverging_epoch", "truncated"]
+
+
 def test_a_snapshot_of_more_than_two_gibibytes_never_comes_whole() -> None:
     """Kafka reads a snapshot at positions of 32 bits; the text knows no such end."""
     large = replace(LEADER, snapshot_sizes={NAMED: 3 << 30})

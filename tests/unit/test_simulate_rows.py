@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kraftlog.cli import main
 from kraftlog.commands.plan_input import fault_rows
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
@@ -88,6 +89,28 @@ def test_two_voters_that_lost_a_committed_tail_can_elect_each_other(tmp_path: Pa
     assert row["types_lost"] == {"NO_OP_RECORD": 1, "TOPIC_RECORD": 1}
     assert truncations["1", "3"]["records_lost"] == 0
     assert fetches["1", "3"]["answer"] == "records"
+
+
+def test_nothing_is_cut_below_the_start_of_a_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Voter 3's log begins at 10, and the others' history leaves its epoch at 8: Kafka throws."""
+    nodes = quorum(tmp_path)
+    older = [one for one in healthy_log() if one.base < 8]
+    tail = [Batch(base, 1, (NO_OP,), None, LATER) for base in range(8, 12)]
+    nodes[2].write([*older, *tail])
+    for path in nodes[2].folder.glob("*.log"):
+        path.unlink()
+    nodes[2].checkpoint(6, 1).unlink()
+    nodes[2].checkpoint(10, 1).write_bytes(snapshot(healthy_log()[1:2], 1, LATER))
+    nodes[2].segment(10).write_bytes(b"".join(one.raw() for one in tail[2:]))
+    nodes[2].epochs([(1, 10)])
+    row = plans(tmp_path)[0]["3", "2"]
+    assert (row["truncation_offset"], row["by_snapshot"]) == (8, None)
+    assert (row["records_lost"], row["size_bytes_lost"], row["types_lost"]) == (0, 0, {})
+    assert main(["plan", "truncation", "--input", str(tmp_path)]) == 0
+    told = "It would have to cut its log at offset 8, below its start at 10, where Kafka stops"
+    assert told in capsys.readouterr().out
 
 
 def test_the_majority_tells_what_is_committed_and_not_the_longest_log(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Who votes, by each source that names it, and which of the sets counts."""
 
 import shutil
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -176,6 +177,32 @@ def test_a_snapshot_that_ends_with_the_record_says_the_same(tmp_path: Path) -> N
     path = nodes[0].checkpoint(13, 2)
     name = f"the KRaftVoters record of {path.name}"
     assert voters_of(tmp_path) == VoterSet(named(1, 2), name, "1", str(path), 13, (2, 13))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "told", "unexplained"),
+    [
+        (2, (1, 2, 3, 4), None),
+        (2, (1, 2, 3), None),
+        (2, (1, 2), None),
+        (2, (4, 5, 6), (4, 5, 6)),
+        (3, (1, 2, 3, 4, 5), (1, 2, 3, 4, 5)),
+        (1, (4, 5, 6), None),
+    ],
+)
+def test_a_describe_names_voters_that_a_record_explains(
+    epoch: int, told: tuple[int, ...], unexplained: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    """The voters before and after a change are known; an older describe says nothing of now."""
+    for node in quorum(tmp_path):
+        node.append(voters_batch(12, 2, 1, 2, ms=LATER), voters_batch(13, 2, 1, 2, 3, 4, ms=LATER))
+        stopped(node, 14)
+    evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False)
+    found = Quorum(replace(evidence, described=Described(14, None, epoch, told)))
+    other = found.unexplained_voters
+    assert (other and other.ids) == unexplained
+    known = None if unexplained else Quorum(evidence).bounds.upper
+    assert found.bounds.upper == known
 
 
 def test_by_a_describe() -> None:

@@ -8,6 +8,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    describe,
     feature,
     healthy_log,
     leader_change,
@@ -55,6 +56,16 @@ def _voters_in_logs(nodes: list[Node], ids: tuple[int, ...]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     _voters_in_logs(nodes, (1, 3))
+
+
+@fault(
+    "voter_sets_agree", "warning", None, None,
+    says="are 1, 2, 3, 4 and 5 by kafka-metadata-quorum describe. But they are 1, 2 and 3 by",
+    sound=lambda nodes: describe(nodes[0], 1, 1, 8, (4, 5, 6)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A describe of an older epoch says nothing of the voters now."""
+    describe(nodes[0], 2, 2, 12, (1, 2, 3, 4, 5))
 
 
 @fault("voter_sets_agree", "warning", "2", 12, says="at offset 12 does not name any voter")
