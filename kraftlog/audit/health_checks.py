@@ -15,6 +15,7 @@ from kraftlog.quorum.health import Health, Partition, Since
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
+from kraftlog.state.write import ELR_FEATURE
 
 TOLD = 12
 """So many names stand in a sentence; the evidence has all of them."""
@@ -146,8 +147,10 @@ def _no_partition(quorum: Quorum, found: Health) -> Reason:
     a copy of a cluster that was shut down.""",
     advice="""Start the brokers that the finding names for each partition. Those in its ISR (in
     sync), else in its ELR (eligible leader replicas), lose nothing. A broker that crashed leaves
-    the ELR when it comes back. Then only an unclean election is left (kafka-leader-election
-    --election-type unclean), and the broker that led last is the best choice.""",
+    the ELR when it comes back. With eligible.leader.replicas.version 1, Kafka elects the broker
+    that led last by itself as soon as it runs, without the records that it lost in the crash. Else
+    only an unclean election is left (kafka-leader-election --election-type unclean), and the
+    broker that led last is the best choice.""",
 )  # fmt: skip
 def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
@@ -229,12 +232,22 @@ def _way_back(found: Health, one: Partition) -> str:
         return f"bring back broker {_or(safe)} of the {source}, which is unregistered"
     if one.last_known_elr:
         last = _or(one.last_known_elr)
+        if _is_elected_by_itself(found, one):
+            return f"start broker {last}, which led last; Kafka elects it by itself, and records that it lost in the crash are lost"
         return f"only an unclean election is left, of broker {last}, which led last"
     if one.led_by is not None and one.led_by in one.replicas:
         return f"only an unclean election is left, of broker {one.led_by}, which led last by the history"
     alive = [broker for broker in one.replicas if found.alive(broker)]
     others = f", of broker {_or(alive)}" if alive else ""
     return f"only an unclean election is left{others}, and records may be lost"
+
+
+def _is_elected_by_itself(found: Health, one: Partition) -> bool:
+    """Whether Kafka elects who led last as soon as it runs: `PartitionChangeBuilder` does so where
+    nobody else is eligible, and one broker is named.
+    """
+    is_on = found.levels.get(ELR_FEATURE, 0) >= 1
+    return is_on and len(one.last_known_elr) == 1 and not found.alive(one.last_known_elr[0])
 
 
 def _brokers(brokers: Sequence[int]) -> str:

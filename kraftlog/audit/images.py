@@ -26,8 +26,8 @@ from kraftlog.state.known import Known
 from kraftlog.state.standing import Topics, differing
 from kraftlog.state.state import State
 from kraftlog.state.tables import TABLE, TOPIC_RESOURCE
+from kraftlog.state.write import ELR_FEATURE
 
-ELR_FEATURE = "eligible.leader.replicas.version"
 ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 DIFFERENCE_LIMIT = 20
 _KEPT = 4

@@ -223,7 +223,8 @@ def _damage(
         kind, detail = FaultKind.GARBAGE, f"{counted(range_size, 'byte')} without a record batch"
     else:
         detail = f"{counted(range_size, 'byte')} without a record batch, before a valid one"
-    if 0 < zero_size < range_size:
+    # A batch itself begins with fewer: the high bytes of its offset, all of offset 0, and of its length.
+    if PREFIX_SIZE <= zero_size < range_size:
         detail += f", the first {zero_size:,} of them zero"
     return Fault(
         kind, position, range_size, detail, content_hash=content_hash(first, limits.id_key)

@@ -122,12 +122,22 @@ class Held:
         return max([*ends, -1 if self.log.end_offset is None else self.log.end_offset])
 
     def base_for(self, offset: int) -> SnapshotView | None:
-        """The newest snapshot at or below an offset from which the log reaches it."""
-        below = [one for one in self.snapshots if one.end_offset <= offset]
-        for one in reversed(below):
-            if offset <= self.reach(one.end_offset):
-                return one
-        return None
+        """The newest snapshot at or below an offset from which the log reaches it: what the node
+        itself would begin with.
+        """
+        return next(reversed(self._bases_for(offset)), None)
+
+    def oldest_base_for(self, offset: int) -> SnapshotView | None:
+        """What takes the least on trust: nothing where the log leads up to an offset from 0 on, else
+        the oldest snapshot from which it does. A later one can add nothing but its own errors.
+        """
+        if self.begins_at_zero and offset <= self.reach(0):
+            return None
+        return next(iter(self._bases_for(offset)), None)
+
+    def _bases_for(self, offset: int) -> list[SnapshotView]:
+        below = (one for one in self.snapshots if one.end_offset <= offset)
+        return [one for one in below if offset <= self.reach(one.end_offset)]
 
     def reach(self, base: int) -> int:
         """How far the log goes on from a base without a gap."""

@@ -30,9 +30,15 @@ from kraftlog.state.window import WINDOW_RECORDS, RecordWindow, ahead
 
 
 def image_at(
-    held: Held, offset: int | None, redactor: Redactor, committed_offset: int | None = None
+    held: Held,
+    offset: int | None,
+    redactor: Redactor,
+    committed_offset: int | None = None,
+    *,
+    from_oldest: bool = False,
 ) -> Image:
-    """The image at an offset (None: the end of the log).
+    """The image at an offset (None: the end of the log), as the node itself would load it; with
+    `from_oldest` as the records tell it, which takes the least of snapshots on trust.
 
     `committed_offset` is what the caller knows of the quorum; without it, what the newest snapshot
     vouches for. Raises InputError where the state cannot be rebuilt, and where files have changed
@@ -40,7 +46,7 @@ def image_at(
     """
     end = max(held.end_offset, 0) if offset is None else offset
     _check(held, end)
-    base, log = held.base_for(end), held.log
+    base, log = held.oldest_base_for(end) if from_oldest else held.base_for(end), held.log
     limits = held.quorum.evidence.limits
     records = FileRecords(redactor, limits, WINDOW_RECORDS, types=None)
     known, start, epoch, timestamp, inside = Known(), 0, -1, -1, None

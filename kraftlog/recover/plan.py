@@ -208,9 +208,10 @@ def plan_text(
 def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
     image, at = found.image, moment(found.image.timestamp)
     time = f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
-    base = "the beginning of the log"
+    source, trust = f"the log of {found.log_of}, from offset 0 up to that one", ""
     if image.base is not None:
-        base = f"{image.base_name} of {found.snapshot_of}"
+        source = f"{image.base_name} of {found.snapshot_of}, and from the log of {found.log_of} up to that offset"
+        trust = "That snapshot is taken at its word: the log does not lead up to it from offset 0. "
     is_open = found.open_since is not None
     open_ = (
         f"The open transaction from offset {found.open_since} on is left out. " if is_open else ""
@@ -221,8 +222,8 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
         f"From: {', '.join(inputs)}",
         "",
         f"This is the state before offset {image.end_offset} of epoch {image.epoch}; its last record is of {time}. "
-        f"It comes from {base}, and from the log of {found.log_of} up to that offset. {open_}"
-        "Review this plan before anything starts. Nothing in the old copies has been changed.",
+        f"It comes from {source}. {open_}"
+        f"{trust}Review this plan before anything starts. Nothing in the old copies has been changed.",
     ]
 
 

@@ -2,8 +2,9 @@
 
 In: a quorum. Out: a `Recovered`: the image, from whose files it comes, what is proven of it, and
 what only other copies hold. The copy whose log is furthest in the newest epoch counts, as in an
-election; snapshots of all copies may be its base. What cannot be committed is left out. Source:
-KIP-595, KIP-630 "Motivation", KAFKA-14205.
+election. The records tell the state: a snapshot, of whatever copy, is the base only where the log
+does not lead up to the offset from 0 on, and then the oldest from which it does. What cannot be
+committed is left out. Source: KIP-595, KIP-630 "Motivation", KAFKA-14205.
 """
 
 from collections.abc import Iterator, Sequence
@@ -101,10 +102,10 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     copies = [Held.by(quorum, log) for log in quorum.peers]
     best, offset = _best(quorum, [Held.shared(quorum, log) for log in quorum.peers], at)
     known = committed_in(quorum, best.label)
-    image = image_at(best, offset, CLEAR, known.offset)
+    image = image_at(best, offset, CLEAR, known.offset, from_oldest=True)
     open_since = image.open_since
     if open_since is not None:
-        image = image_at(best, open_since, CLEAR, known.offset)
+        image = image_at(best, open_since, CLEAR, known.offset, from_oldest=True)
     names = [name for name, _ in quorum.cluster_ids.most_common(1)]
     return Recovered(
         image,
@@ -157,8 +158,10 @@ _RESERVED = frozenset({ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAA
 
 
 def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held, int]:
-    """The copy that gives the newest state, and its offset."""
-    found: list[tuple[tuple[int, int], Held]] = []
+    """The copy that gives the newest state, and its offset; of several that whose log leads up to
+    it from furthest back.
+    """
+    found: list[tuple[tuple[int, int, int], Held]] = []
     for one in copies:
         limit = _limit(quorum, one)
         ranges = [(low, min(high, limit)) for low, high in one.ranges if low <= limit]
@@ -166,13 +169,15 @@ def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held,
             ranges = [(at, at) for low, high in ranges if low <= at <= high]
         if ranges:
             offset = max(high for _, high in ranges)
-            found.append(((one.epoch_before(offset), offset), one))
+            base = one.oldest_base_for(offset)
+            begin = 0 if base is None else base.end_offset
+            found.append(((one.epoch_before(offset), offset, -begin), one))
     if not found:
         what = "no state" if at is None else f"no state at {at}"
         raise InputError(
             f"{what} that the quorum can have committed can be rebuilt from these copies; kraftlog restorable says what each of them gives"
         )
-    (_, offset), best = max(found, key=lambda one: one[0])
+    (_, offset, _), best = max(found, key=lambda one: one[0])
     return best, offset
 
 
@@ -197,7 +202,8 @@ def _left_out(
         known = committed_in(quorum, one.label).offset
         cause = _cause(quorum, one.label, start, image, at, open_since)
         try:
-            held, before = image_at(one, one.end_offset, CLEAR), image_at(one, start, CLEAR)
+            held = image_at(one, one.end_offset, CLEAR, from_oldest=True)
+            before = image_at(one, start, CLEAR, from_oldest=True)
         except KraftlogError as error:
             yield LeftOut(one.label, start, end, cause, (), known, str(error))
         else:

@@ -25,6 +25,7 @@ from tests.unit.audit_logs import (
     Batch,
     feature,
     healthy_log,
+    healthy_state,
     quorum,
     replace_batch,
     snapshot,
@@ -155,6 +156,53 @@ def test_one_copys_snapshot_and_anothers_log(tmp_path: Path) -> None:
     plan = recover(tmp_path / "copies", tmp_path / "new")
     assert (plan["log_of"], plan["snapshot_of"], plan["end_offset"]) == ("1", "2", 12)
     assert plan["topics"] == ["a", "b", "c"]
+
+
+def test_records_count_and_no_snapshot_that_says_otherwise(tmp_path: Path) -> None:
+    """The newest snapshots lack topic b, as a node's own state may: a node would go on without it.
+    Where the log begins behind offset 0, the oldest snapshot that leads up to its end is the base.
+    """
+    wrong = snapshot([healthy_log()[1]], 1, START_MS + 6000)
+    nodes = quorum(tmp_path / "copies")
+    for node in nodes:
+        node.checkpoint(8, 1).write_bytes(wrong)
+    plan = recover(tmp_path / "copies", tmp_path / "whole")
+    assert (plan["snapshot_of"], plan["topics"]) == (None, ["a", "b", "c"])
+    at_word = "taken at its word"
+    assert at_word not in (tmp_path / "whole" / "plan.md").read_text(encoding="utf-8")
+    for node in nodes[1:]:
+        node.segment(0).unlink()
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    plan = recover(tmp_path / "copies", tmp_path / "furthest", "--at", "12")
+    assert (plan["log_of"], plan["snapshot_of"], plan["topics"]) == ("1", None, ["a", "b", "c"])
+    assert [one["objects"] for one in plan["lost"]] == [[]]
+    nodes[0].segment(0).unlink()
+    plan = recover(tmp_path / "copies", tmp_path / "short")
+    assert (plan["snapshot_of"], plan["topics"]) == ("1", ["a", "b", "c"])
+    text = (tmp_path / "short" / "plan.md").read_text(encoding="utf-8")
+    assert "It comes from 00000000000000000006-0000000001.checkpoint of 1, and" in text
+    assert at_word in text
+
+
+def test_behind_a_hole_the_snapshot_counts_that_lies_behind_it(tmp_path: Path) -> None:
+    """What is damaged in the log ends what leads up to the offset."""
+    nodes = quorum(tmp_path / "copies")
+    for node in nodes:
+        node.checkpoint(10, 2).write_bytes(snapshot(healthy_state()[:2], 2, START_MS + 7000))
+        replace_batch(node, 7, lambda one: bytes([*one.raw()[:-1], 0xFF]))
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert (plan["snapshot_of"], plan["end_offset"]) == ("1", 12)
+    assert plan["topics"] == ["a", "b", "c"]
+
+
+def test_what_a_snapshot_says_is_no_change_of_what_is_left_out(tmp_path: Path) -> None:
+    """What comes after the offset that was asked for is told by its records, too."""
+    nodes = quorum(tmp_path / "copies")
+    for node in nodes:
+        node.checkpoint(8, 1).write_bytes(snapshot([healthy_log()[1]], 1, START_MS + 6000))
+    plan = recover(tmp_path / "copies", tmp_path / "new", "--at", "7")
+    told = [text for one in plan["lost"] for text in one["objects"]]
+    assert told == [f"topic c (id {uuid(3)}) is created"]
 
 
 def test_what_the_checkpoints_cannot_hold_is_to_be_settled(tmp_path: Path) -> None:

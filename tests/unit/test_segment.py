@@ -87,6 +87,18 @@ def test_every_torn_tail(tmp_path: Path) -> None:
         assert kind == "torn_batch" or (kind == "zeros" and not any(LOG[last:end]))
 
 
+@pytest.mark.parametrize("base, zeros", [(0, 0), (0, 20), (12, 0), (12, 12)])
+def test_a_torn_batchs_own_offset_is_no_run_of_zeros(base: int, zeros: int, tmp_path: Path) -> None:
+    """It begins with zeros; only those that lie in front of it are told."""
+    path = tmp_path / "some.log"
+    torn = base.to_bytes(8, "big") + BATCHES[-1][8:-6]
+    path.write_bytes(bytes(zeros) + torn)
+    with open_file(str(path)) as file:
+        (one,) = walk(file)
+    assert isinstance(one, Fault)
+    assert ("of them zero" in one.detail) == (zeros > 0)
+
+
 @pytest.mark.parametrize("claim", [17 << 20, 1 << 20])
 def test_a_torn_batch_that_would_be_larger_than_any(claim: int, tmp_path: Path) -> None:
     """Random bytes have a batch's magic now and then."""

@@ -13,6 +13,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    feature,
     healthy_log,
     healthy_state,
     leader_change,
@@ -67,6 +68,7 @@ def stopped(number: int, offset: int) -> bytes:
 
 LEAVING = (level(20), broker(1, FIRST + 1), stopped(2, FIRST + 2))
 """Broker 2 was stopped on purpose."""
+ELR_ON = feature("eligible.leader.replicas.version", 1)
 ALL_FENCED = (level(20), *(broker(one, FIRST + one, fenced=True) for one in (1, 2)))
 
 
@@ -97,6 +99,18 @@ leaderless(
 leaderless(
     "Only an unclean election is left, of broker 2, which led last: a-0.",
     *HALF, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
+)  # fmt: skip
+leaderless(
+    "Start broker 2, which led last; Kafka elects it by itself, and records that it lost in the",
+    *HALF, ELR_ON, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
+)  # fmt: skip
+leaderless(
+    "Only an unclean election is left, of broker 2, which led last: a-0.",
+    *RUNNING, ELR_ON, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
+)  # fmt: skip
+leaderless(
+    "Only an unclean election is left, of broker 1 or 2, which led last: a-0.",
+    *HALF, ELR_ON, with_elr(isr=[], leader=-1, lastKnownElr=[1, 2]),
 )  # fmt: skip
 leaderless(
     "Only an unclean election is left, of broker 2, and records may be lost: a-0.",
