@@ -332,7 +332,9 @@ class Quorum:
         ends = [
             one.end_offset
             for one in self._voters_snapshots
-            if one.end_offset <= end and one.is_complete and _leads_up_to(log, one)
+            if one.end_offset <= end
+            and one.is_complete
+            and log.ends_with(one.epoch, one.end_offset)
         ]
         return max(ends, default=0)
 
@@ -810,16 +812,6 @@ class Quorum:
         """
         named = sorted(self.replicas, key=lambda one: natural(one.label))
         return Counter(name for one in named for name in dict(cluster_names(one)))
-
-
-def _leads_up_to(log: LogView, snapshot: SnapshotView) -> bool:
-    """Whether a log has a batch that ends where a snapshot does, in its epoch."""
-    end = snapshot.end_offset
-    index = log.index_at(end - 1)
-    return index >= 0 and (int(log.epochs[index]), int(log.last[index])) == (
-        snapshot.epoch,
-        end - 1,
-    )
 
 
 class LaterVote(NamedTuple):

@@ -8,7 +8,7 @@ audit's findings go by: one rule, told here pair by pair. Source: KAFKA-1211 (wh
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kraftlog.plain import offsets_text
 from kraftlog.quorum.committed import committed_in
@@ -16,8 +16,7 @@ from kraftlog.quorum.divergence import Comparison, DifferingRun
 from kraftlog.quorum.epochs import common_end, truncation_offset, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-
-Row = dict[str, Any]
+from kraftlog.relations import Row
 
 
 class Kinship(StrEnum):

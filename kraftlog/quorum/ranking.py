@@ -16,8 +16,7 @@ from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-
-Row = dict[str, Any]
+from kraftlog.relations import Row
 
 
 @dataclass(frozen=True, slots=True)

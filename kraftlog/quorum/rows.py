@@ -1,12 +1,8 @@
 """A quorum → the rows of the `replicas` and `epochs` relations."""
 
-from typing import Any
-
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.relations import moment
-
-Row = dict[str, Any]
+from kraftlog.relations import Row, moment
 
 
 def replica_rows(quorum: Quorum) -> list[Row]:

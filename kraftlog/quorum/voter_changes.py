@@ -18,9 +18,8 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import VOTERS, voters_of
 from kraftlog.quorum.voters import Members, disjoint_majorities
-from kraftlog.relations import moment
+from kraftlog.relations import Row, moment
 
-Row = dict[str, Any]
 Member = tuple[int, str | None]
 LEADER_CHANGE, KRAFT_VERSION = "LEADER_CHANGE", "KRAFT_VERSION"
 

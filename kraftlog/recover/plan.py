@@ -222,8 +222,8 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
         f"From: {', '.join(inputs)}",
         "",
         f"This is the state before offset {image.end_offset} of epoch {image.epoch}; its last record is of {time}. "
-        f"It comes from {source}. {open_}"
-        f"{trust}Review this plan before anything starts. Nothing in the old copies has been changed.",
+        f"It comes from {source}. "
+        f"{open_}{trust}Review this plan before anything starts. Nothing in the old copies has been changed.",
     ]
 
 

@@ -98,7 +98,7 @@ def controller(folder: Path) -> Iterator[str]:
     """The address of a controller that leads with the example's log."""
     example = folder / "examples" / "quorum" / "1"
     meta = read_meta_properties((example / "meta.properties").read_bytes())
-    with serving(FakeController(example, meta["cluster.id"])) as address:
+    with serving(FakeController(example, meta["cluster.id"], node_id=3)) as address:
         yield address
 
 

@@ -21,9 +21,7 @@ from kraftlog.tables.spec import decoded_tables
 from tests.s3_server import s3_bucket
 
 FILES = decoded_tables()["files"]
-FRESH = multiprocessing.get_context("forkserver")
-"""Other processes, which share nothing with this one; what they import, one does for all of them."""
-FRESH.set_forkserver_preload(["tests.conftest", __name__])
+SPAWN = multiprocessing.get_context("spawn")
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +52,8 @@ def test_one_writer_holds_the_lake(bucket: str) -> None:
 
 
 def test_a_killed_owner_is_taken_over_and_a_stalled_one_fenced(bucket: str) -> None:
-    root, ready = f"{bucket}/killed", FRESH.Event()
-    first = FRESH.Process(target=hold_for_ever, args=(root, ready))
+    root, ready = f"{bucket}/killed", SPAWN.Event()
+    first = SPAWN.Process(target=hold_for_ever, args=(root, ready))
     first.start()
     assert ready.wait(60)
     assert first.pid is not None
@@ -88,7 +86,7 @@ def take_turns(root: str, turns: int) -> None:
 
 def test_writers_that_begin_at_once_take_turns(bucket: str) -> None:
     root = f"{bucket}/turns"
-    writers = [FRESH.Process(target=take_turns, args=(root, 4)) for _ in range(3)]
+    writers = [SPAWN.Process(target=take_turns, args=(root, 4)) for _ in range(3)]
     for one in writers:
         one.start()
     for one in writers:
