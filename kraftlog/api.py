@@ -48,7 +48,7 @@ from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.relations import Row
-from kraftlog.simulate.failover_rows import failover_rows
+from kraftlog.simulate.failover_rows import failover, failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
@@ -330,7 +330,7 @@ _PLANS: dict[str, Callable[[Copies, Dialect], Iterable[Row]]] = {
         select_all(cluster_of(one.image().state), RackAwareReplicaSelector())
     ),
     "staleness": lambda one, _: staleness_rows(one.view),
-    "failover": lambda one, _: failover_rows(one.view, None, 1),
+    "failover": lambda one, _: failover_rows(failover(one.view, None), 1),
     "election": lambda one, dialect: election_rows(one.view, dialect),
     "fetch": lambda one, dialect: fetch_rows(one.view, dialect),
 }

@@ -7,7 +7,7 @@ colours. `sentence`, `counted` and `offsets_text` are the small change of all se
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -66,6 +66,11 @@ def some(labels: list[str], limit: int = 4, total: int | None = None) -> str:
 def numbers(ids: Iterable[int], limit: int = 9) -> str:
     """Ids in words, as those of voters."""
     return some([str(one) for one in ids], limit)
+
+
+def voters_text(ids: Collection[int]) -> str:
+    """Voters in words: voter 1, voters 1 and 2."""
+    return f"{'voter' if len(ids) == 1 else 'voters'} {numbers(ids)}"
 
 
 def host_port(host: str, port: int | str) -> str:

@@ -15,7 +15,7 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, replicas_text
-from kraftlog.plain import counted, natural, numbers, offsets_text, sentence
+from kraftlog.plain import counted, natural, numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.divergence import Comparison, DifferingRun, replacing_epoch, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum, cluster_names
@@ -171,7 +171,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
     epoch = int(log.epochs[log.index_at(run.start)])
     elected = log.elections.get(epoch)
     voters = sorted(elected.voters) if elected else []
-    who = f"{'voter' if len(voters) == 1 else 'voters'} {numbers(voters)}"
+    who = voters_text(voters)
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
     newer, why = int(other.epochs[other.index_at(run.start)]), _why_two_histories(comparison)
@@ -318,8 +318,7 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
     bounds = quorum.bounds
     granted = sorted(quorum.granted(newer) or ())
     if proven:
-        noun = "voter" if len(granted) == 1 else "voters"
-        reason = f"{noun} {numbers(granted)} elected the leader of epoch {newer} without it"
+        reason = f"{voters_text(granted)} elected the leader of epoch {newer} without it"
         if not granted:
             reason = "the running quorum has committed other records there"
         return f"None of it was committed ({reason}), so do again what is still wanted."

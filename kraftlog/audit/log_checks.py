@@ -116,7 +116,7 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
             delta = int(columns.last_offsets[row]) - base
             count = int(columns.record_counts[row])
             size = counted(int(columns.sizes[row]), "byte")
-            start, _ = offsets_of(log, int(columns.file[row]), int(columns.positions[row]))
+            start, _ = offsets_of(log, *_at(columns, row))
             others, evidence = at_same_place(quorum, log, row, start)
             says = f"{counted(count, 'record')} and a last offset delta of {delta:,}, in {size}"
             if base != start:

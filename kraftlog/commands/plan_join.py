@@ -16,7 +16,7 @@ from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.plan_input import add_dialect, add_link, fault_rows, links_of
 from kraftlog.commands.values import at_least
 from kraftlog.errors import InputError
-from kraftlog.plain import counted, numbers, offsets_are, sentence, tell
+from kraftlog.plain import counted, offsets_are, sentence, tell, voters_text
 from kraftlog.quorum.committed import committed_holder
 from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.history import FileRecords, Records
@@ -163,7 +163,7 @@ def _failover(chosen: argparse.Namespace) -> int:
     quorum = collected(options.input, options)
     records = FileRecords(redactor_of(options), quorum.evidence.limits)
     found = failover(quorum, chosen.leader)
-    rows = list(failover_rows(quorum, chosen.leader, chosen.round_trip_ms))
+    rows = list(failover_rows(found, chosen.round_trip_ms))
     own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
     lost = at_risk(own)
     end = own[0]["acknowledged_end_offset"] if own else quorum.bounds.lower
@@ -245,8 +245,8 @@ def _who_can(quorum: Quorum, can_lead: Mapping[str, bool | None]) -> str:
         sorted(one for one in can_lead if can_lead[one] is told) for told in (True, None)
     )
     missing = quorum.bounds.missing_voters
-    noun, verb = ("voter", "votes") if len(missing) == 1 else ("voters", "vote")
-    votes = f"if {noun} {numbers(missing)}, of which no copy is at hand, {verb} for it"
+    verb = "votes" if len(missing) == 1 else "vote"
+    votes = f"if {voters_text(missing)}, of which no copy is at hand, {verb} for it"
     words = [f"{replicas_text(sure)} can take over"] if sure else []
     words += [f"{replicas_text(open_)} may take over, {votes}"] if open_ else []
     return "; ".join(words)

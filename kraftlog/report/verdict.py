@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kraftlog.audit.check import RANK
-from kraftlog.plain import counted, listed, numbers, sentence, some
+from kraftlog.plain import counted, listed, sentence, some, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.once import nodes_text, who_of
 
@@ -96,15 +96,13 @@ def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES)
     if voters is None:
         told.append("Nothing at hand says who votes: no loss of committed data is ruled out.")
     elif missing:
-        which = numbers(missing)
-        noun = "voter" if len(missing) == 1 else "voters"
         advice = "do not decide about a restart without " + ("it" if len(missing) == 1 else "them")
         if missing == present.get("on_other_disks"):
             advice = f"{'its node is' if len(missing) == 1 else 'their nodes are'} here with another disk"
         if present.get("pulled"):
             advice = f"the running quorum was pulled instead, and {committed_words(verdict)}"
         told.append(
-            f"{'No copy of' if len(missing) == 1 else 'No copies of'} {noun} {which} (of {len({*voters, *missing})}): {advice}."
+            f"{'No copy of' if len(missing) == 1 else 'No copies of'} {voters_text(missing)} (of {len({*voters, *missing})}): {advice}."
         )
     if verdict["not_judged"] and not missing:
         checks = list(dict.fromkeys(check for check, _ in verdict["not_judged"]))

@@ -42,6 +42,7 @@ class TruncationRule(StrEnum):
 class Failover(NamedTuple):
     """The copy whose node dies, and what becomes of each other voter's copy that stands then."""
 
+    plans: Plans
     dead: LogView
     left: tuple[Candidacy, ...]
 
@@ -59,16 +60,13 @@ def failover(quorum: Quorum, dying: str | None) -> Failover:
     if log is None or log.label not in labels:
         raise InputError(f"{dead} is not a voter's copy: name one of {', '.join(labels)}")
     plans = Plans(quorum)
-    return Failover(log, tuple(_elections(plans, plans.voters, {log.evidence.node_id})))
+    return Failover(plans, log, tuple(_elections(plans, plans.voters, {log.evidence.node_id})))
 
 
-def failover_rows(quorum: Quorum, dying: str | None, round_trip_ms: float) -> Iterator[Row]:
-    """One row per rule, surviving voter that leads next, and surviving voter that follows it.
-
-    Raises what `failover` does.
-    """
-    plans, found = Plans(quorum), failover(quorum, dying)
-    dead = found.dead
+def failover_rows(found: Failover, round_trip_ms: float) -> Iterator[Row]:
+    """One row per rule, surviving voter that leads next, and surviving voter that follows it."""
+    plans, dead = found.plans, found.dead
+    quorum = plans.quorum
     gone = dead.evidence.node_id
     wins = {one.candidate: one.can_win for one in found.left}
     left = [log for log in quorum.electors if log.label in wins]

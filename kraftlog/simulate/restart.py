@@ -15,7 +15,7 @@ from functools import cached_property
 
 from kraftlog.audit.triage import called
 from kraftlog.log import names
-from kraftlog.plain import numbers, offsets_text
+from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.ends import is_closed_at_end, witnesses
@@ -154,9 +154,8 @@ class _Judge:
             told = offsets_text(untimed, self.quorum.bounds.lower)
             why = f"no copy at hand holds {told}, which the describe tells to be committed, and not when: that is {again}"
             yield Safety.UNKNOWN, why, None
-        unheld = unheld_from(self.quorum)
-        if votes and unheld is not None:
-            told = offsets_text(unheld, self.quorum.bounds.lower)
+        if votes and self._unheld is not None:
+            told = offsets_text(self._unheld, self.quorum.bounds.lower)
             why = f"of what is committed, no voter at hand holds {told}: that is {again}"
             yield Safety.UNKNOWN, why, None
         led, end = led_beyond(self.quorum, log), log.end_offset or 0
@@ -357,7 +356,7 @@ class _Judge:
             return f"nothing is lost: its own snapshot holds what its start throws away from offset {cut} on"
         if self.quorum.lacks_majority:
             moved = self.quorum.moved_voters
-            disks = f"the old {'disk' if len(moved) == 1 else 'disks'} of {'voter' if len(moved) == 1 else 'voters'} {numbers(moved)}"
+            disks = f"the old {'disk' if len(moved) == 1 else 'disks'} of {voters_text(moved)}"
             return f"nothing is lost; but no leader can be elected without {disks}: what starts waits for one"
         lost, unseen = "nothing is lost", ""
         if not self.quorum.is_seen_to(log):
@@ -374,7 +373,10 @@ class _Judge:
         alone = alone_from(self.quorum, log)
         if alone is not None:
             held = offsets_text(max(alone, lower), end)
-            untold = f"; without a copy of {self._missing} nothing tells whether the next leader cuts that"
+            missing = voters_text(self.quorum.bounds.missing_voters)
+            untold = (
+                f"; without a copy of {missing} nothing tells whether the next leader cuts that"
+            )
             why = f"nothing that is known to be committed is lost; but wait until another voter holds {held} as well, or start it first if it is down already"
             return why + untold if self.quorum.bounds.missing_voters else why
         if meanwhile := self._meanwhile(log):
@@ -389,10 +391,9 @@ class _Judge:
     def _whole(self) -> list[LogView]:
         return whole_voters(self.quorum)
 
-    @property
-    def _missing(self) -> str:
-        missing = self.quorum.bounds.missing_voters
-        return f"{'voter' if len(missing) == 1 else 'voters'} {numbers(missing)}"
+    @cached_property
+    def _unheld(self) -> int | None:
+        return unheld_from(self.quorum)
 
     def _without(self, log: LogView) -> str:
         """Whether the other voters' copies are a majority that can go on while a voter is down."""
@@ -452,7 +453,7 @@ class _Judge:
         still = ", but the quorum stands still while the node is down: "
         if not away:
             return f"{still}the other voters are not a majority"
-        them = f"{'voter' if len(away) == 1 else 'voters'} {numbers(away)}"
+        them = voters_text(away)
         return f"{still}{them} did not keep up with the leader"
 
     def place(self, one: Restart) -> tuple[int, int, int]:

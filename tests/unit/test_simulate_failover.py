@@ -19,7 +19,7 @@ from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.failover_rows import TruncationRule, failover_rows, remedy_cost
+from kraftlog.simulate.failover_rows import TruncationRule, failover, failover_rows, remedy_cost
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.rows import Plans, fetch_rows, truncation_rows
 from kraftlog.source.collected import collected
@@ -130,7 +130,7 @@ def double_failure(tmp_path: Path) -> dict[str, tuple[int, int, int]]:
             row["truncation_offset"],
             row["lost_if_leader_dies_too"],
         )
-        for row in failover_rows(quorum, "1", 1)
+        for row in failover_rows(failover(quorum, "1"), 1)
         if (row["leader"], row["follower"]) == ("2", "3")
     }
 
@@ -171,7 +171,7 @@ def test_a_plan_loses_what_the_model_loses(one: Cluster) -> None:
     dies = one.leader
     assert dies is not None
     with tempfile.TemporaryDirectory() as folder:
-        rows = list(failover_rows(written(Path(folder), one), dies, 1))
+        rows = list(failover_rows(failover(written(Path(folder), one), dies), 1))
     told = {(row["rule"], row["leader"], row["follower"]): row for row in rows}
     assert len(told) == len(rows) == 2 * len(TruncationRule)
     heard = one.nodes[dies].log[: min(node.high_watermark for node in one.nodes.values())]
@@ -198,7 +198,9 @@ def test_what_a_rule_costs_at_the_rates_of_the_log(tmp_path: Path) -> None:
     """
     healthy(tmp_path)
     found = collected([str(tmp_path)], load_options(), decodes=False)
-    costs = {row["rule"]: row["cost_ms_per_day"] for row in failover_rows(found, "1", 0.0003)}
+    costs = {
+        row["rule"]: row["cost_ms_per_day"] for row in failover_rows(failover(found, "1"), 0.0003)
+    }
     vector, held = 1 * 9600 * 2 * 0.0003, 10 * 9600 * 0.0003
     assert (vector, held) == (pytest.approx(5.76), pytest.approx(28.8))
     assert costs == {"high_watermark": 0.0, "leader_epoch": 5.8, "held_acknowledgements": 28.8}
