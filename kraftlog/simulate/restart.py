@@ -137,6 +137,9 @@ class _Judge:
             mark = self.quorum.committed_by_describe
             why = f"no copy at hand holds what the describe tells to be committed below offset {mark}, but other records: copy the voters again, and describe again"
             yield Safety.UNKNOWN, why, None
+        if self.quorum.unexplained_voters is not None:
+            why = "the describe names other voters than the copies do, and no record at hand tells of a change: copy all that it names"
+            yield Safety.UNKNOWN, why, None
         if self._are_few and not self._is_beside_the_leader(log, votes):
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
             yield Safety.UNKNOWN, f"{self._how_few}: nothing shows {told}", None
@@ -226,8 +229,13 @@ class _Judge:
 
     @cached_property
     def _needs(self) -> tuple[int, ...]:
-        """The voters whose copies are missing, or could not be read."""
-        return tuple(sorted({*self.quorum.bounds.missing_voters, *self._unread_voters}))
+        """The voters whose copies are missing, or could not be read, and those that only a describe
+        names.
+        """
+        told, nodes = self.quorum.unexplained_voters, {one.node_id for one in self.quorum.replicas}
+        named = () if told is None else (one for one in told.ids if one not in nodes)
+        missing = self.quorum.bounds.missing_voters
+        return tuple(sorted({*missing, *self._unread_voters, *named}))
 
     def _is_beside_the_leader(self, log: LogView, votes: bool) -> bool:
         """Whether nobody leads who could cut this log, or the leader's was pulled, and shows that a

@@ -824,6 +824,20 @@ def test_what_a_describe_alone_tells_is_lost_only_where_it_tells_when(
     assert result.verdict.grade == ("critical" if is_timed else "incomplete")
 
 
+def test_nobody_starts_where_a_describe_names_voters_of_which_no_record_tells(
+    tmp_path: Path,
+) -> None:
+    """What those hold may be committed, and missing here."""
+    nodes = quorum(tmp_path)
+    status = "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 12\nCurrentVoters: [1,2,3,4,5]\n"
+    (nodes[1].home / "quorum-describe").write_text(status)
+    found = beside_the_leader(tmp_path).values()
+    assert {(one.safety, one.needs, one.order) for one in found} == {
+        (Safety.UNKNOWN, (4, 5), None)
+    }
+    assert all("copy all that it names" in one.reason for one in found)
+
+
 @pytest.mark.parametrize("told_ms", [START_MS + 11_000 - 60_000, START_MS + 11_000 - 60_001])
 @pytest.mark.parametrize("epoch", [2, 1])
 def test_a_describe_from_long_before_says_nothing_of_who_keeps_up(
