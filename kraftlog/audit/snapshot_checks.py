@@ -183,7 +183,7 @@ def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]
         yield log, index
 
 
-_CLAIMS = "A node that starts from it would claim the wrong history, and may cut its log. Rename or remove the file."
+_CLAIMS = "A node that starts from it would claim the wrong history, and may cut its log. Set the file aside."
 _MAY_CLAIM = (
     "Kafka goes by the name alone. If that is wrong, a node that starts from it would claim the wrong history, and may cut its log. "
     "If the header of the batch is (no CRC covers its epoch), nothing follows. Compare the file with another replica's."
