@@ -162,6 +162,14 @@ class Quorum:
         ends = [one.end_offset for one in self.snapshots_of(label) if one.is_complete]
         return max(ends, default=0)
 
+    def _proven_by_snapshots(self, log: LogView) -> int:
+        """Up to where snapshots of its replica show that a log is committed. One that ends behind
+        the log is of what it was fetched from, and a start drops the log.
+        """
+        held, end = self.snapshots_of(log.label), log.end_offset or 0
+        ends = [one.end_offset for one in held if one.is_complete and one.end_offset <= end]
+        return max(ends, default=0)
+
     # --- comparisons -----------------------------------------------------------------------------
 
     @cached_property
@@ -197,7 +205,7 @@ class Quorum:
         """Whether a run is a tail of the comparison's first log that Kafka's own truncation would
         cut, and that its own voters had not committed.
         """
-        own_end = self.own_snapshot_end(comparison.one.label)
+        own_end = self._proven_by_snapshots(comparison.one)
         looks_so = is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
         return looks_so and self.fate(comparison, run) != Fate.COMMITTED
 
@@ -205,7 +213,7 @@ class Quorum:
         """Whether a run of the comparison's first log is committed by its own voters, and what the
         other log holds there is committed, too, by others.
         """
-        own_end = self.own_snapshot_end(comparison.one.label)
+        own_end = self._proven_by_snapshots(comparison.one)
         if is_uncommitted_tail(comparison.one, comparison.other, run, own_end):
             return self.fate(comparison, run) == Fate.COMMITTED
         return self._is_committed_apart(comparison, run) or self._is_left_behind(comparison, run)

@@ -367,6 +367,17 @@ def _(nodes: list[Node]) -> None:
     later_epoch(nodes)
 
 
+@fault(
+    "uncommitted_tail_diverged", "warning", "3", 12, sound=later_epoch,
+    also="snapshot_within_committed snapshot_ahead_of_log",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A snapshot that ends behind the log beside it does not show that its tail was committed."""
+    nodes[2].append(Batch(12, 2, (topic("d", 4), NO_OP), None, LATER))
+    nodes[2].checkpoint(50, 2).write_bytes(snapshot(healthy_state(), 2, LATER))
+    later_epoch(nodes)
+
+
 def _trimmed(nodes: list[Node]) -> None:
     """1 and 2 begin with a snapshot at offset 14, in the midst of epoch 3."""
     for node in nodes[:2]:
