@@ -138,12 +138,18 @@ def _wrong_end(one: SnapshotView) -> str:
 )  # fmt: skip
 def name_valid(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
-        if one.evidence.name_form != names.SHIPPED:
+        if not one.is_named_as_shipped:
             right = names.checkpoint_name(one.end_offset, one.epoch)
+            is_twin = quorum.named_twin(one) is not None
+            do = (
+                f"It lies beside {right}: move it elsewhere."
+                if is_twin
+                else f"Rename it to {right}."
+            )
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} is not named as Kafka names its snapshots. "
-                f"Kafka reads fixed columns of the name: it would refuse the file, or take it for a snapshot of another epoch. Rename it to {right}.",
+                f"Kafka reads fixed columns of the name: it would refuse the file, or take it for a snapshot of another epoch. {do}",
                 one.path,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )

@@ -157,6 +157,15 @@ class Quorum:
             found[one.id].append(one)
         return dict(found)
 
+    def named_twin(self, snapshot: SnapshotView) -> SnapshotView | None:
+        """The file of the same id that lies beside a snapshot, and is named as Kafka names them; None
+        where there is none, or the snapshot is that one.
+        """
+        if snapshot.is_named_as_shipped:
+            return None
+        beside = (one for one in self.snapshots_of(snapshot.replica) if one.id == snapshot.id)
+        return next((one for one in beside if one.is_named_as_shipped), None)
+
     def own_snapshot_end(self, label: str) -> int:
         """The end of the furthest snapshot that a replica holds whole."""
         ends = [one.end_offset for one in self.snapshots_of(label) if one.is_complete]
@@ -632,6 +641,8 @@ class Quorum:
         why = snapshot.why_incomplete
         if why is not None or snapshot.replica in self.foreign:
             return why
+        if (twin := self.named_twin(snapshot)) is not None:
+            return f"Kafka loads {twin.evidence.name} beside it"
         return self.stray_snapshots.get(snapshot.path) or self.contradiction(snapshot)
 
     @cached_property

@@ -60,6 +60,11 @@ class SnapshotView:
         return self.evidence.kind == names.CHECKPOINT and self.evidence.end_offset is not None
 
     @property
+    def is_named_as_shipped(self) -> bool:
+        """Whether Kafka takes the name for what it says."""
+        return self.evidence.name_form == names.SHIPPED
+
+    @property
     def is_bootstrap(self) -> bool:
         """The file from which a start takes the first records of an empty log."""
         return self.evidence.kind == names.BOOTSTRAP

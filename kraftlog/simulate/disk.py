@@ -39,7 +39,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
     end = len(one.log) if cut is None else cut[0]
     start = one.segments[0].base_offset if one.segments else 0
     snapshots = quorum.snapshots_of(log.label)
-    shipped = [each for each in snapshots if each.evidence.name_form == names.SHIPPED]
+    shipped = [each for each in snapshots if each.is_named_as_shipped]
     return Disk(
         start,
         _vector(log, start, end),

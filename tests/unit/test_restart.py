@@ -832,9 +832,7 @@ def test_nobody_starts_where_a_describe_names_voters_of_which_no_record_tells(
     status = "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 12\nCurrentVoters: [1,2,3,4,5]\n"
     (nodes[1].home / "quorum-describe").write_text(status)
     found = beside_the_leader(tmp_path).values()
-    assert {(one.safety, one.needs, one.order) for one in found} == {
-        (Safety.UNKNOWN, (4, 5), None)
-    }
+    assert {(one.safety, one.needs, one.order) for one in found} == {(Safety.UNKNOWN, (4, 5), None)}
     assert all("copy all that it names" in one.reason for one in found)
 
 

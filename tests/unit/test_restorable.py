@@ -17,6 +17,7 @@ from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import Restorable, lost_everywhere, restorable
 from tests.golden.cases import CASES, DATA, Replica
@@ -194,6 +195,16 @@ def test_a_torn_snapshot_is_no_base(tmp_path: Path) -> None:
     torn.write_bytes(torn.read_bytes()[:-10])
     rows = told(quorum_of(tmp_path), "1")
     assert [row[:3] for row in rows] == [(0, 12, "2"), (0, 12, "3")]
+
+
+def test_of_two_snapshots_of_one_id_the_one_that_kafka_loads_is_the_base(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    right = node.checkpoint(6, 1)
+    right.with_name(f"{6:020d}-1.checkpoint").write_bytes(snapshot([], 1, START_MS))
+    found = quorum_of(tmp_path)
+    held = Held.by(found, found.by_label["1"])
+    assert [one.path for one in held.snapshots] == [str(right)]
+    assert [why for _, why in held.rejected] == [f"Kafka loads {right.name} beside it"]
 
 
 def test_another_cluster_is_asked_for_nothing(tmp_path: Path) -> None:

@@ -72,6 +72,15 @@ def _(nodes: list[Node]) -> None:
     path.with_stem(f"{path.stem}-copy").write_bytes(path.read_bytes())
 
 
+@fault(
+    "snapshot_name_valid", "warning", "1", says=f"It lies beside {6:020d}-0000000001.checkpoint:"
+)
+def _(nodes: list[Node]) -> None:
+    """To rename it would put it in the place of the one that Kafka loads."""
+    path = nodes[0].checkpoint(6, 1)
+    path.with_name(f"{6:020d}-1.checkpoint").write_bytes(path.read_bytes())
+
+
 def _grown(node: Node, size_bytes: int) -> None:
     """The snapshot goes on with a hole."""
     os.truncate(node.checkpoint(6, 1), size_bytes)
