@@ -152,14 +152,17 @@ def _others(quorum: Quorum, place: _Place) -> list[str]:
     on disk, or LZ4 blocks that depend on one another. KRaft writes its log without compression, so
     another program wrote this batch.""",
     advice="""Find out who wrote it before a node loads it. A limit that is too small for an
-    honest file is raised with decompress_limit_bytes.""",
+    honest file is raised with decompress_limit_bytes: above its default it counts alone, however well a
+    batch is packed.""",
 )  # fmt: skip
 def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, more in _issues(places(quorum), CODEC_KINDS):
+        is_limit = issue.kind == FaultKind.DECOMPRESSION_LIMIT
+        fails = "was not unpacked" if is_limit else "cannot be read"
         yield _row(
             place,
             issue,
-            f"{sentence(_batch(place))} is compressed and cannot be read ({issue.text}), although its CRC is right. "
+            f"{sentence(_batch(place))} is compressed and {fails} ({issue.text}), although its CRC is right. "
             f"Kafka never compresses this log: find out who wrote the batch before a node loads it.{and_more(more)}",
             more=more,
         )

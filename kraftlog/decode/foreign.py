@@ -26,6 +26,9 @@ from kraftlog.message.spec import MessageSpec, parse_spec
 from kraftlog.plain import reason_of
 from kraftlog.wire import INT16, fixed
 
+LIMITS = Limits(decompressed_size_bytes=64 << 20)
+"""Producers' batches are packed, and equal messages pack well: this limit alone counts."""
+
 T = TypeVar("T")
 Decoder = Callable[[bytes | None, bytes | None], T]
 """Key and value, each None where it is null, → what they mean. May raise anything: then the record
@@ -51,7 +54,7 @@ def read_partition(
     """The records of a partition's folder, or of one segment.
 
     Raises InputError where there is no segment, or it cannot be read."""
-    limits = limits or Limits()
+    limits = limits or LIMITS
     for segment in _segments(absolute(path)):
         with _opened(segment) as file:
             for found in walk(file, 0, None, limits):

@@ -15,9 +15,12 @@ _XERIAL_HEADER_SIZE = 16
 _STEP = 1 << 20
 
 
+UNPACKED_SIZE_BYTES = 16 << 20
+"""What a batch may unpack to, unless another limit is given."""
 RATIO_LIMIT = 128
-"""A batch may unpack to this many times its packed size: records differ at least in their offsets,
-which no codec packs better. So the time that a file takes is bounded by its size.
+"""A batch may unpack to this many times its packed size: records of a metadata log differ in their
+offsets, and mostly in their values. So the time that a file takes is bounded by its size. Equal long
+values pack better: a limit that was raised counts alone.
 """
 _FREE_SIZE = 8 << 10
 """What a small batch may unpack to beyond that."""
@@ -27,7 +30,8 @@ def unpack(codec: int, packed: bytes, limit: int) -> bytes:
     """The records of a batch, within what so few bytes may unpack to, and never over `limit` bytes.
 
     Raises DecodeError as `decompress` does."""
-    return decompress(codec, packed, min(limit, _FREE_SIZE + RATIO_LIMIT * len(packed)))
+    likely = _FREE_SIZE + RATIO_LIMIT * len(packed)
+    return decompress(codec, packed, limit if limit > UNPACKED_SIZE_BYTES else min(limit, likely))
 
 
 def decompress(codec: int, packed: bytes, limit: int) -> bytes:

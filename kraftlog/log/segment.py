@@ -27,6 +27,7 @@ from kraftlog.log.batch import (
     content_hash,
     read_batches,
 )
+from kraftlog.log.codecs import UNPACKED_SIZE_BYTES
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.resync import Search, is_zero, streamed_crc_is_valid
 from kraftlog.log.storage import FileBytes
@@ -42,7 +43,7 @@ class Limits:
 
     window_size_bytes: int = 4 << 20
     batch_size_bytes: int = 16 << 20
-    decompressed_size_bytes: int = 16 << 20
+    decompressed_size_bytes: int = UNPACKED_SIZE_BYTES
     id_key: bytes | None = field(default=None, repr=False)
     verify: bool = False
 

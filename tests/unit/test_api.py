@@ -16,6 +16,7 @@ from kraftlog import api
 from kraftlog.cli import main
 from tests.documents import DOCS, ROOT, blocks
 from tests.golden.cases import DATA
+from tests.packing import packed
 from tests.unit.audit_logs import LIMITS, NO_OP, START_MS, Batch, overwrite, quorum
 
 ISOLATED = DATA / "isolated" / "replicas"
@@ -307,6 +308,19 @@ def test_a_partition_of_another_topic(tmp_path: Path) -> None:
     assert isinstance(fault, kraftlog.Fault)
     assert (fault.kind, fault.position) == ("batch_crc", 0)
     assert not isinstance(whole, kraftlog.Fault)
+
+
+def test_equal_messages_that_pack_well_are_read(tmp_path: Path) -> None:
+    """Producers' batches may pack better than any metadata batch does."""
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    values = (b"an order like all others, and of some length" * 30,) * 200
+    raw = packed(Batch(0, 1, values, None, START_MS).raw(), "zstd")
+    (folder / f"{0:020d}.log").write_bytes(raw)
+    rows = list(kraftlog.read_partition(str(folder), lambda key, value: value))
+    told = [row for row in rows if not isinstance(row, kraftlog.Fault)]
+    assert len(raw) < 1500
+    assert [one.raw for one in told] == list(values)
 
 
 def test_a_decoder_that_fails_is_a_fault(tmp_path: Path) -> None:

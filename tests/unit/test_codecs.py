@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.errors import DecodeError
-from kraftlog.log.codecs import decompress
+from kraftlog.log.codecs import UNPACKED_SIZE_BYTES, decompress, unpack
 from kraftlog.log.fault import FaultKind
 from tests.packing import PACKERS, number
 
@@ -52,6 +52,16 @@ def test_a_bomb_costs_no_more_than_the_limit(packer: str) -> None:
     assert kind_of(number(packer), bomb, 1 << 16) == FaultKind.DECOMPRESSION_LIMIT
     assert time.process_time() - start < 1
     assert pa.total_allocated_bytes() - before < 1 << 20
+
+
+def test_a_limit_that_was_raised_counts_alone() -> None:
+    """Equal long values pack better than any few bytes may by default."""
+    data = bytes(1 << 20)
+    packed = PACKERS["gzip"](data)
+    assert len(data) > 128 * len(packed) + (8 << 10)
+    with pytest.raises(DecodeError, match="decompression_limit"):
+        unpack(number("gzip"), packed, UNPACKED_SIZE_BYTES)
+    assert unpack(number("gzip"), packed, UNPACKED_SIZE_BYTES + 1) == data
 
 
 def test_a_snappy_block_that_claims_gigabytes() -> None:
