@@ -410,17 +410,27 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
         seen.append(found)
         if other_one is None:
             continue
-        # The one that is behind is more likely the old disk, whatever its folder is called.
-        replica, twin = sorted((found, other_one), key=lambda one: newest.get(one.label, (-1, -1)))
+        # Of a disk that bears two names, the one that votes is its own. Of two disks of one name, the
+        # one that is behind is more likely the old one, whatever its folder is called.
+        replica, twin = sorted(
+            (found, other_one),
+            key=lambda one: (
+                found.node_id != other_one.node_id and quorum.is_voter(one) is True,
+                newest.get(one.label, (-1, -1)),
+            ),
+        )
         node, directory, other = replica.node_id, replica.directory_id, twin.directory_id
         claim = f"both claim to be node {node}{f', directory {directory}' if directory else ''}. Only one of them can be the one that runs."
         if directory and other and directory != other:
             claim = f"are disks of node {node}, with directories {directory} and {other}. The voter set names no directories, so the node id alone votes. One is an old disk."
         is_broker = quorum.is_voter(replica) is False and quorum.is_voter(twin) is False
         twice = "one broker runs twice" if is_broker else "one voter votes twice"
+        told = f"Two folders, {replica.label} and {twin.label}, {claim} If both start, {twice}: find the old copy and put it away."
+        if twin.node_id != node:
+            told = f"Folders {replica.label} and {twin.label} have one directory, {directory}, and name two nodes, {node} and {twin.node_id}: a disk was cloned, or a meta.properties edited. Start only the one that is the disk's own node, and put the other away."
         yield BadRow(
             replica.label,
-            f"Two folders, {replica.label} and {twin.label}, {claim} If both start, {twice}: find the old copy and put it away.",
+            told,
             replica.meta_properties.path if replica.meta_properties else None,
             other_replica=twin.label,
             evidence={"node_id": node, "directory_id": directory},

@@ -228,6 +228,19 @@ def _(nodes: list[Node]) -> None:
     nodes[2].meta(node_id=1, directory=3)
 
 
+@fault(
+    "node_identity_unique", "critical", "8", sound=on_its_disks,
+    says="Folders 8 and 2 have one directory, AAAAAAAAAAAAAAAAAAAAAg, and name two nodes, 8 and 2",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A voter's disk was cloned, and the clone is ahead of the copy of the voter."""
+    on_its_disks(nodes)
+    clone = Node(nodes[0].home.parent, 8)
+    clone.write(healthy_log())
+    clone.append(voters(FIRST, 1, 2, 3), Batch(FIRST + 1, 2, (NO_OP,), None, LATER))
+    clone.meta(directory=2)
+
+
 def with_an_old_disk(nodes: list[Node]) -> Node:
     """Node 2 has another disk, without a vote, which ends before that of the voter."""
     on_its_disks(nodes)

@@ -76,7 +76,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "node_identity_unique", "critical", "3", says="directory AAAAAAAAAAAAAAAAAAAAAQ",
+    "node_identity_unique", "critical", "3", says="one directory, AAAAAAAAAAAAAAAAAAAAAQ, and name two",
     sound=lambda nodes: nodes[2].meta(directory=9),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
