@@ -151,6 +151,15 @@ def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
             yield Witness(start + 1, words, file.path)
 
 
+def begins_newer(log: LogView, epoch: int, offset: int) -> bool:
+    """Whether the epoch checkpoint of a replica begins an epoch, or a later one, at an offset or
+    before it.
+    """
+    file = log.evidence.epoch_checkpoint
+    entries: list[tuple[int, int]] = file.value if file is not None and file.value else []
+    return any(one >= epoch and start <= offset for one, start in entries)
+
+
 def _of_segments(log: LogView, end: int) -> Iterator[Witness]:
     """An empty segment begins where the log ended when it was rolled; in one that is not empty, the
     batches say where they stand.

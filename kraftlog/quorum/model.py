@@ -27,7 +27,7 @@ from kraftlog.quorum.divergence import (
     is_uncommitted_tail,
     replacing_epoch,
 )
-from kraftlog.quorum.ends import end_is_proven, known_epoch
+from kraftlog.quorum.ends import begins_newer, end_is_proven, known_epoch
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
@@ -288,7 +288,9 @@ class Quorum:
         newer = replacing_epoch(log, other, run)
         unseen = self.voting.unseen_leader(newer, other.label, run.start + 1)
         held = self.holding(log, run.start)
-        holders = {node for one in held if (node := one.evidence.node_id) is not None}
+        # Whose epoch checkpoint has a newer epoch there has the log of another node.
+        own = (one for one in held if not begins_newer(one, newer, run.start))
+        holders = {node for one in own if (node := one.evidence.node_id) is not None}
         later = unseen or any((one.last_epoch or 0) > newer for one in held)
         found = fate(voters, holders, self.granted(newer), later)
         is_told = run.start < self.committed_by_describe

@@ -906,6 +906,22 @@ def test_without_directories_two_quorums_differ_from_their_first_offset_on(
     assert quorum_of(tmp_path).strays == found
 
 
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_whose_epoch_checkpoint_has_a_newer_epoch_there_holds_no_tail_of_its_own(
+    is_mixed: bool, tmp_path: Path
+) -> None:
+    """Segments of one node beside the side files of another: two voters seem to hold the tail."""
+    nodes = quorum(tmp_path)
+    nodes[0].append(leader_change(12, 3, 1, LATER))
+    for node in nodes[1:]:
+        node.append(Batch(12, 2, (NO_OP,), None, LATER))
+    if is_mixed:
+        nodes[2].epochs([(1, 0), (2, 8), (3, 12)])
+    seen, starts = quorum_of(tmp_path), {"2": 12, "3": 12}
+    found = (seen.tail_starts, seen.fork_starts)
+    assert found == ((starts, {}) if is_mixed else ({}, starts))
+
+
 def test_a_first_leader_whose_records_were_replaced_is_of_the_same_quorum(tmp_path: Path) -> None:
     quorum(tmp_path)
     cut_off = Node(tmp_path, 9)
