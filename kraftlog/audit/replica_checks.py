@@ -428,7 +428,7 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
         told = f"Two folders, {replica.label} and {twin.label}, {claim} If both start, {twice}: find the old copy and put it away."
         if twin.node_id != node:
             told = (
-                f"Folders {replica.label} and {twin.label} have one directory, {directory}, and name two nodes, {node} and {twin.node_id}: a disk was cloned, or a meta.properties edited. "
+                f"Folders {replica.label} and {twin.label} have one directory, {directory}, and name two nodes, {node} and {twin.node_id}: a disk was cloned, or a file edited. "
                 "Start only the one that is the disk's own node, and put the other away."
             )
         yield BadRow(
