@@ -40,6 +40,7 @@ from kraftlog.quorum.shortfalls import (
     written_alone,
 )
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voter_changes import LEADER_CHANGE
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
 
 
@@ -58,22 +59,29 @@ class _Claim:
     @property
     def place(self) -> str:
         """Where it stands, in words."""
-        return f"the {self.source} of replica {self.replica}" if self.replica else self.source
+        if self.replica is None:
+            return self.source
+        at = "" if self.offset is None else f" at offset {self.offset}"
+        return f"the {self.source}{at} of replica {self.replica}"
 
 
 def _claims(quorum: Quorum) -> Iterator[_Claim]:
     for log in quorum.peers:
-        for start in log.epoch_starts:
-            if start.epoch in log.leaders:
-                yield _Claim(
-                    start.epoch,
-                    log.leaders[start.epoch],
-                    log.label,
-                    log.path(start.row),
-                    int(log.evidence.log.positions[start.row]),
-                    start.start_offset,
-                    "LeaderChange record",
-                )
+        # Where the epochs around a batch speak against its own, that one is no claim.
+        certain = log.raw_epochs == log.epochs
+        for index in log.remarkable[certain[log.remarkable]].tolist():
+            row = int(log.rows[index])
+            for control in log.controls(row):
+                if control.type == LEADER_CHANGE and control.data:
+                    yield _Claim(
+                        int(log.epochs[index]),
+                        int(control.data["leaderId"]),
+                        log.label,
+                        log.path(row),
+                        int(log.evidence.log.positions[row]),
+                        int(log.base[index]) + control.record_index,
+                        "LeaderChange record",
+                    )
         state = log.evidence.state_file
         if state is not None and state.leader_id >= 0 and log.evidence.quorum_state is not None:
             path = log.evidence.quorum_state.path
@@ -91,7 +99,8 @@ def _claims(quorum: Quorum) -> Iterator[_Claim]:
     "each epoch has one leader over all logs, quorum-state files and a saved describe",
     action="stop", over=coverage.copies,
     meaning="""Two nodes are named as leader of one epoch, by LeaderChange records,
-    quorum-state files or a saved describe. Two nodes may have accepted writes at once.""",
+    quorum-state files or a saved describe. Two nodes may have accepted writes at once. Where one
+    log holds both records, the epoch of one of their batches may be damaged instead.""",
     advice="""Keep all folders and stop before any restart. Compare the logs of both from that
     epoch on. Check that no node id was used twice and that no quorum-state was restored from a
     backup.""",
@@ -110,17 +119,21 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
             # A place in a log says more than a side file.
             against = [one for one in claims if one.leader == leader]
             claim = min(against, key=lambda one: one.offset is None)
-            offsets = [one.offset for one in (claim, right) if one.offset is not None]
+            in_one_log = claim.replica == right.replica and None not in (claim.offset, right.offset)
+            advice = "Both may have accepted writes. Keep both folders, and compare their logs from there on before any node starts."
+            if in_one_log:
+                advice = (
+                    "Kafka never writes both into one log: two nodes wrote it, or the epoch of a batch is damaged (no CRC covers it). "
+                    "Keep all folders, and find out which before any node starts."
+                )
             yield BadRow(
                 claim.replica,
-                f"Epoch {epoch} has two leaders: node {leader} by {claim.place}, and node {usual} by {right.place}. "
-                "Both may have accepted writes. "
-                "Keep both folders, and compare their logs from there on before any node starts.",
+                f"Epoch {epoch} has two leaders: node {leader} by {claim.place}, and node {usual} by {right.place}. {advice}",
                 claim.path,
                 claim.position,
-                min(offsets, default=None),
+                right.offset if claim.offset is None else claim.offset,
                 batch_leader_epoch=epoch,
-                other_replica=right.replica,
+                other_replica=None if in_one_log else right.replica,
                 evidence={"leaders": {str(k): v for k, v in count.items()}},
             )
 

@@ -642,14 +642,26 @@ def _too_large(over: bool, usual: int) -> str:
 
 @check(
     "snapshot_record_allowed", "warning", "snapshot", "KIP-630 Snapshot Format",
-    "a snapshot holds only record types that Kafka's images write",
+    "a snapshot holds only records that Kafka's images write, and that Kafka loads",
     action="snapshot", over=coverage.snapshots,
     meaning="""A snapshot holds records of a type that Kafka writes to logs only, never to
-    snapshots.""",
+    snapshots. Or it holds what Kafka throws at when it loads it: a second set of voters, a second
+    kraft.version, or one below 0. In the newest snapshot that is critical: the node would not
+    start. A kraft.version that only a newer Kafka can know is told by record_type_known.""",
     advice="""Somebody else wrote this file: set it aside, and take another replica's.""",
 )  # fmt: skip
 def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
+        if (impossible := one.impossible_control) is not None:
+            is_newest = quorum.snapshots_of(one.replica)[-1] is one
+            begins = " A start begins with this file." if is_newest else ""
+            yield BadRow(
+                one.replica,
+                f"Kafka does not load snapshot {one.evidence.name}: {impossible}.{begins} No Kafka writes such a file. {instead_of(quorum, one)}",
+                one.path,
+                severity="critical" if is_newest else None,
+                evidence={"detail": impossible},
+            )
         found = one.evidence.first_of_type
         for kind in sorted(set(one.evidence.type_counts) - ALLOWED):
             if kind.startswith(("UNKNOWN", "FRAME_VERSION")):

@@ -159,7 +159,10 @@ def instead_of(
     fit = [
         one
         for one in quorum.credible_snapshots
-        if one.end_offset >= start and one.path != snapshot.path and one.id not in unfit
+        if one.end_offset >= start
+        and one.path != snapshot.path
+        and one.id not in unfit
+        and one.refused_control is None
     ]
     same = [one.replica for one in fit if one.id == snapshot.id]
     if same:

@@ -29,10 +29,11 @@ from kraftlog.log.batch import (
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import FrameFault, read_frames
 from kraftlog.log.names import LAST_OFFSET
-from kraftlog.message.catalogue import CONTROL_MARKERS
+from kraftlog.message.catalogue import CONTROL_MARKERS, known_spec
 from kraftlog.native.kernel import Headers
 from kraftlog.plain import counted
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
+from kraftlog.state.shapes import KRAFT_VERSION as KRAFT_LEVEL
 from kraftlog.state.shapes import newer_level
 from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.wire import varint
@@ -61,7 +62,7 @@ REFUSED = frozenset(
 a batch's last record, and the limit of what we unpack is only ours.
 """
 
-FEATURE = "FEATURE_LEVEL_RECORD"
+FEATURE, KRAFT_VERSION = "FEATURE_LEVEL_RECORD", "KRAFT_VERSION"
 ISSUE_LIMIT = 20
 """So many issues of each kind are kept of one batch; all are counted."""
 _INDEX = re.compile(r"\[\d+\]")
@@ -180,6 +181,9 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
     if record.is_control and record.type in CONTROL_MARKERS.values():
         text = f"its type is {record.type}, a producer's marker, and Kafka's reader of this log knows none"
         yield RecordIssue(FaultKind.RECORD_VALUE, record.index, text)
+    if record.type == KRAFT_VERSION and record.data and record.data["kRaftVersion"] < 0:
+        text = f"its kraft.version is {record.data['kRaftVersion']}, and Kafka throws at a level below 0"
+        yield RecordIssue(FaultKind.RECORD_VALUE, record.index, text)
     if record.header_count:
         text = f"it has {counted(record.header_count, 'record header')}"
         yield RecordIssue("header", record.index, text)
@@ -205,10 +209,15 @@ def newer_parts(record: Record) -> Iterator[str]:
     for path, tag, _ in record.unknown_tagged_fields:
         where = _INDEX.sub("", path)
         yield f"tagged field {where}{tag} of {record.type} is unknown"
-    if record.type == FEATURE and record.data is not None:
-        level = newer_level(record.data)
-        if level is not None:
-            yield level
+    if record.data is None:
+        return
+    if record.is_control and record.data["version"] not in known_spec(record.type).versions:
+        yield f"version {record.data['version']} of {record.type} is unknown, and is read as version 0, as Kafka does"
+    feature = record.data if record.type == FEATURE else None
+    if record.type == KRAFT_VERSION:
+        feature = {"name": KRAFT_LEVEL, "featureLevel": record.data["kRaftVersion"]}
+    if feature is not None and (level := newer_level(feature)) is not None:
+        yield level
 
 
 def describe(record: Record, limit: int = 200) -> str:

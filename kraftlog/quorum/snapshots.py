@@ -5,6 +5,7 @@ In: the evidence of one file. Out: a frozen view. Source: KIP-630 "Snapshot Cont
 KIP-853.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -238,15 +239,24 @@ class SnapshotView:
         """The first control record at which Kafka throws when it loads the file, as of 3.9: it takes
         one set of voters and one kraft.version, of a level that it knows.
         """
+        return next((text for text, _ in self._refused_controls()), None)
+
+    @property
+    def impossible_control(self) -> str | None:
+        """The first of them that a newer Kafka does not write either."""
+        return next((text for text, is_newer in self._refused_controls() if not is_newer), None)
+
+    def _refused_controls(self) -> Iterator[tuple[str, bool]]:
+        """(in words, whether it is a level that a newer Kafka may know) of each."""
         seen = set[str]()
         for _, one in self.controls:
             if one.type in seen:
-                return f"it holds a second {one.type} record"
+                yield f"it holds a second {one.type} record", False
             seen |= {one.type} & {VOTERS, KRAFT_VERSION}
             level = one.data.get("kRaftVersion", 0) if one.type == KRAFT_VERSION else 0
             if not 0 <= level <= LAST_KRAFT_VERSION:
-                return f"its kraft.version is {level}, and only 0 to {LAST_KRAFT_VERSION} are known"
-        return None
+                text = f"its kraft.version is {level}, and only 0 to {LAST_KRAFT_VERSION} are known"
+                yield text, level > LAST_KRAFT_VERSION
 
     @property
     def last_contained_timestamp(self) -> int | None:

@@ -414,6 +414,20 @@ def _(nodes: list[Node]) -> None:
         node.append(leader_change(12, 3, node.node_id, LATER))
 
 
+def _twice_in_each_log(nodes: list[Node], epoch: int) -> None:
+    for node in nodes:
+        node.append(leader_change(12, epoch, 3, LATER))
+
+
+@fault(
+    "single_leader_per_epoch", "critical", "1", 12, END_POSITION,
+    says="node 3 by the LeaderChange record at offset 12 of replica 1, and node 2 by the LeaderChange record at offset 8 of replica 1. Kafka never writes both into one log",
+    sound=lambda nodes: _twice_in_each_log(nodes, 3),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _twice_in_each_log(nodes, 2)
+
+
 @fault("single_leader_per_epoch", "critical", "3", says="quorum-state")
 def _(nodes: list[Node]) -> None:
     nodes[2].quorum_state(leaderId=3, leaderEpoch=2)

@@ -257,6 +257,22 @@ def test_a_control_record_of_a_newer_kafka_is_its_own(tmp_path: Path) -> None:
     assert found.newer_records == (BadRecord(12, "UNKNOWN_CONTROL_9 is unknown"),)
 
 
+def test_a_level_of_kraft_version_in_a_log(tmp_path: Path) -> None:
+    """Kafka 4.4.0 throws at both; another Kafka may know the higher one."""
+    key = (struct.pack(">hh", 0, 5),)
+    for level in (0, 1, 2, -1):
+        value = struct.pack(">hh", 0, level) + b"\0"
+        (tmp_path / str(level)).mkdir()
+        quorum(tmp_path / str(level))[0].append(Batch(12, 2, (value,), key, LATER))
+    for level in (0, 1):
+        found = disk(tmp_path / str(level))
+        assert (found.bad_records, found.newer_records) == ((), ())
+    (newer,) = disk(tmp_path / "2").newer_records
+    assert newer == BadRecord(12, "level 2 of feature kraft.version is unknown")
+    (bad,) = disk(tmp_path / "-1").bad_records
+    assert bad == BadRecord(12, "its kraft.version is -1, and Kafka throws at a level below 0")
+
+
 def test_records_that_are_replayed(tmp_path: Path) -> None:
     Node(tmp_path, 1).write(healthy_log())
     found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False))

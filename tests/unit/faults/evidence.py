@@ -185,7 +185,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "snapshot_name_valid": {"form": str, "expected_name": str},
     "snapshot_not_too_often": {"close": int, "snapshots": int},
-    "snapshot_record_allowed": {"type": str, "count": int, "record_index": int},
+    "snapshot_record_allowed": {"type": str, "count": int, "record_index": int, "detail": str},
     "snapshot_taken": {"running_ms": int, "has_snapshot": bool},
     "snapshot_times_in_order": {"header_timestamps": [int]},
     "snapshot_timestamp_agrees": {"header_timestamp": int, "log_timestamp": int},

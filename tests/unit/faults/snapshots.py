@@ -322,6 +322,35 @@ def _(nodes: list[Node]) -> None:
     nodes[1].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3000))
 
 
+def _with_voters_again(node: Node) -> None:
+    path = node.checkpoint(6, 1)
+    held = voters_batch(1, 1, 1, 2, 3, ms=START_MS + 3000).raw()
+    path.write_bytes(path.read_bytes().replace(held, held + held))
+
+
+@fault(
+    "snapshot_record_allowed", "critical", "2", sound=_of_dynamic_quorum,
+    says="it holds a second KRAFT_VOTERS record. A start begins with this file. No Kafka writes such a file. Take the file of the same name from replica 3.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A file at which Kafka throws is no cure for another one."""
+    _of_dynamic_quorum(nodes)
+    for node in nodes[:2]:
+        _with_voters_again(node)
+
+
+@fault(
+    "snapshot_record_allowed", "warning", "1", sound=_of_dynamic_quorum,
+    says="a second KRAFT_VOTERS record. No Kafka writes such a file. Take",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Its node begins with a newer one."""
+    _of_dynamic_quorum(nodes)
+    _with_voters_again(nodes[0])
+    newer = snapshot(healthy_state(), 2, START_MS + 9000, voters=(1, 2, 3))
+    nodes[0].checkpoint(12, 2).write_bytes(newer)
+
+
 def _delayed(nodes: list[Node], *held_by: int) -> None:
     """A record in a snapshot has a time of its own."""
     payload = b"".join(
