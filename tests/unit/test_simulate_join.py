@@ -3,6 +3,7 @@ times, and what a stop at each step leaves.
 """
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -197,6 +198,16 @@ def test_kafka_stumbles_over_a_snapshot_that_is_not_newer() -> None:
     assert steps[-1].name == "stopped"
     assert "Kafka stops with an error" in (steps[-1].note or "")
     assert names(list(join(mine, LEADER, replace(WAY, dialect=Dialect.ADOPTED))))[-1] != "stopped"
+
+
+@pytest.mark.parametrize("dialect", [Dialect.ADOPTED, Dialect.V19])
+def test_a_leader_that_holds_nothing_takes_no_snapshot_from_its_follower(dialect: Dialect) -> None:
+    """It would have the follower cut all, and the snapshot brings it back each time."""
+    mine = Disk(0, EpochVector(((1, 0),), 50), (SnapshotFile(SnapshotId(1, 20)),))
+    nothing = replace(LEADER, extent=Extent(0, EpochVector((), 0)))
+    steps = list(islice(join(mine, nothing, replace(WAY, dialect=dialect)), 20))
+    assert names(steps)[-4:] == ["diverging_epoch", "truncated", "diverging_epoch", "stuck"]
+    assert steps[-3].disk.vector.end_offset == 0
 
 
 def test_version_19_throws_its_log_away_first() -> None:
