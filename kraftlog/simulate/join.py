@@ -179,7 +179,7 @@ class _Joiner:
             if answer.kind == SNAPSHOT and answer.snapshot is not None:
                 goes_on = yield from self._take_snapshot(extent, answer.snapshot)
             elif answer.kind == DIVERGING and answer.diverging is not None:
-                cut = truncated_to(extent.vector, answer.diverging)
+                cut = truncated_to(extent, answer.diverging)
                 if cut < extent.start_offset and self.way.dialect == Dialect.SHIPPED:
                     yield self._step("stopped", note=BELOW_START.format(cut, extent.start_offset))
                     return
