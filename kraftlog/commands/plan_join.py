@@ -108,7 +108,7 @@ def joined(
     log = named(quorum, follower)
     settings = fetch_settings(log.evidence if log else None, *given)
     values = (settings.chunk.value, settings.fetch.value, settings.timeout.value)
-    likely = likely_leaders(quorum) - {log.label if log else follower}
+    likely = likely_leaders(quorum, dialect) - {log.label if log else follower}
     if leader is None and not likely:
         raise InputError(f"{follower} is itself the likely leader: name another with --from")
     leads = leader or min(likely)

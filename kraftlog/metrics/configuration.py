@@ -151,8 +151,10 @@ def _rack(beside: Beside, value: str | None) -> str | None:
     node = beside.log.evidence.node_id
     if "broker" not in beside.properties.get(ROLES, "broker"):
         return None
-    if node is not None and node in beside.racks and (beside.racks[node] or None) != value:
-        return f"the broker is registered with rack {beside.racks[node]!r}: it was not restarted"
+    if node is not None and node in beside.racks:
+        registered = beside.racks[node]
+        if (registered or "") != (value or ""):
+            return f"the broker is registered with rack {registered!r}: it was not restarted"
     if 0 < beside.properties_with_rack < beside.brokers_with_properties:
         return f"{beside.properties_with_rack} of {beside.brokers_with_properties} brokers have a rack: Kafka places replicas by rack only where all have one"
     return None

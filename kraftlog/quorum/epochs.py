@@ -4,13 +4,14 @@ another.
 In: (epoch, start offset) pairs and an end offset. Out: Kafka's answers. This is the one home of the
 rule: the audit's findings and every simulation reason with it. A few entries per log, no bytes.
 Source: KAFKA-1211 (leader generation vector), KIP-101, KIP-595, KIP-392. Kafka:
-LeaderEpochFileCache, RaftLog.validateOffsetAndEpoch, RaftLog.truncateToEndOffset.
+LeaderEpochFileCache, KafkaRaftLog.endOffsetForEpoch, RaftLog.validateOffsetAndEpoch,
+RaftLog.truncateToEndOffset.
 """
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from kraftlog.quorum.logview import LogView
 
@@ -23,6 +24,17 @@ class EpochEnd(NamedTuple):
 
     epoch: int
     end_offset: int
+
+
+class KnowsEpochs(Protocol):
+    """A log's vector, or a log together with its snapshots."""
+
+    @property
+    def end_offset(self) -> int:
+        """The log end offset."""
+
+    def end_for_epoch(self, epoch: int) -> EpochEnd:
+        """The largest epoch not above another one, and where it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,10 @@ class EpochVector:
     @property
     def last_epoch(self) -> int:
         return self.entries[-1][0] if self.entries else NO_EPOCH
+
+    def end_for_epoch(self, epoch: int) -> EpochEnd:
+        """What a log answers for an epoch, whatever it has seen: its own end where that is newer."""
+        return offset_for_leader_epoch(self, epoch) or EpochEnd(self.last_epoch, self.end_offset)
 
     def assigned(self, epoch: int) -> "EpochVector":
         """What a new leader does before it writes: its epoch begins at the log end.
@@ -85,27 +101,24 @@ def offset_for_leader_epoch(vector: EpochVector, epoch: int) -> EpochEnd | None:
     return EpochEnd(entries[after - 1][0] if after else epoch, end)
 
 
-def diverging_epoch(leader: EpochVector, fetch_offset: int, epoch: int) -> EpochEnd | None:
+def diverging_epoch(leader: KnowsEpochs, fetch_offset: int, epoch: int) -> EpochEnd | None:
     """What a leader answers to a fetch whose last record is not of its log: its end of that epoch
     or of the next older one. None where the fetch agrees with its log.
 
     Source: KIP-595 (DivergingEpoch); Kafka's RaftLog.validateOffsetAndEpoch.
     """
-    end = offset_for_leader_epoch(leader, epoch)
-    if end is None:
-        end = EpochEnd(leader.last_epoch, leader.end_offset)
+    end = leader.end_for_epoch(epoch)
     return end if end.epoch != epoch or end.end_offset < fetch_offset else None
 
 
-def truncated_to(follower: EpochVector, diverging: EpochEnd) -> int:
+def truncated_to(follower: KnowsEpochs, diverging: EpochEnd) -> int:
     """The offset at which a follower cuts its log after one diverging answer.
 
     Source: Kafka's RaftLog.truncateToEndOffset.
     """
     if diverging.epoch == NO_EPOCH:
         return min(diverging.end_offset, follower.end_offset)
-    own = offset_for_leader_epoch(follower, diverging.epoch)
-    own = own or EpochEnd(follower.last_epoch, follower.end_offset)
+    own = follower.end_for_epoch(diverging.epoch)
     same = own.epoch == diverging.epoch
     return min(own.end_offset, diverging.end_offset) if same else own.end_offset
 

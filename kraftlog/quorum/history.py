@@ -16,6 +16,7 @@ from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
 from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import control_specs, metadata_specs
@@ -77,7 +78,7 @@ class FileRecords:
     def windows(self, chain: Chain, first: int, after: int) -> Iterator[RecordWindow]:
         """See `Records`."""
         while first < after:
-            limit = chain.base[first] + self.window_records
+            limit = min(int(chain.base[first]) + self.window_records, LAST_OFFSET)
             end = max(first + 1, int(np.searchsorted(chain.end[:after], limit, "right")))
             gathered, reached = GatheredRows(), first
             for reached in self._gather(chain, first, end, gathered):

@@ -178,8 +178,8 @@ def start(disk: Disk, dialect: Dialect = Dialect.SHIPPED) -> Boot:
 
 
 def _boot_v19(disk: Disk) -> Boot:
-    """Version 19's invariant: without a snapshot from its log start on, a log counts as empty, and
-    the node fetches all of it again. Even a fresh log at offset 0 fails it.
+    """Version 19's invariant: without a snapshot from its log start on, a log counts as empty: the
+    node votes as such, and fetches all of it again. Even a fresh log at offset 0 fails it.
     """
     covered = [one for one in disk.snapshots if one.id.end_offset >= disk.start_offset]
     if covered:

@@ -7,14 +7,11 @@ candidate's (last epoch, log end offset) must not be below the voter's own, wher
 newer than the log counts as it.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from kraftlog.quorum.voters import Members, is_named
 from kraftlog.simulate.extent import Extent, SnapshotId
-from kraftlog.simulate.fetch import Dialect
-
-EMPTY_LOG = SnapshotId(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +48,8 @@ class Candidacy:
     lacks_committed_from_offset: int | None
 
 
-def vote_end(extent: Extent, dialect: Dialect = Dialect.SHIPPED) -> SnapshotId:
-    """The (epoch, offset) that a replica votes with: the later of its latest snapshot and its log.
-
-    Version 19 lets a log without its snapshot vote as if it were empty.
-    """
-    if dialect == Dialect.V19 and extent.start_offset > 0 and not extent.snapshots:
-        return EMPTY_LOG
+def vote_end(extent: Extent) -> SnapshotId:
+    """The (epoch, offset) that a replica votes with: the later of its latest snapshot and its log."""
     return extent.truncated_to_latest_snapshot().log_end
 
 
@@ -67,7 +59,7 @@ def grants(voter_end: SnapshotId, candidate_end: SnapshotId) -> bool:
 
 
 def outcomes(
-    voters: list[Voter], committed_end_offset: int, dead: Collection[int | None] = ()
+    voters: Sequence[Voter], committed_end_offset: int, dead: Collection[int | None] = ()
 ) -> Iterator[Candidacy]:
     """One outcome per candidate; of two copies of one voter each stands, and either may vote. The
     `dead` are counted as voters, and grant no vote.

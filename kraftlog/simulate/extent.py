@@ -8,7 +8,7 @@ record). Source: KIP-630 "Design" in its adopted form, and version 19.
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.epochs import EpochEnd, EpochVector, offset_for_leader_epoch
 
 
 class SnapshotId(NamedTuple):
@@ -60,6 +60,18 @@ class Extent:
         empty."""
         latest = self.latest_snapshot
         return latest.epoch if self.is_empty and latest else self.vector.last_epoch
+
+    def end_for_epoch(self, epoch: int) -> EpochEnd:
+        """As KIP-595 has it, with snapshots: an epoch that ends at the earliest snapshot is answered
+        under the snapshot's epoch, and an empty log has that of its snapshot.
+        Source: Kafka's KafkaRaftLog.endOffsetForEpoch.
+        """
+        end = offset_for_leader_epoch(self.vector, epoch)
+        end = end or EpochEnd(self.last_fetched_epoch, self.end_offset)
+        earliest = self.earliest_snapshot
+        if earliest is not None and end == EpochEnd(epoch, earliest.end_offset):
+            return EpochEnd(*earliest)
+        return end
 
     @property
     def log_end(self) -> SnapshotId:

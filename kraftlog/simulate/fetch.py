@@ -19,7 +19,6 @@ import numpy as np
 from kraftlog.quorum.epochs import (
     EpochEnd,
     diverging_epoch,
-    offset_for_leader_epoch,
     truncated_to,
 )
 from kraftlog.quorum.evidence import Longs
@@ -79,23 +78,11 @@ def _shipped(leader: Extent, offset: int, epoch: int) -> Answer:
         or epoch < earliest.epoch
     ):
         return Answer(SNAPSHOT, snapshot=latest)
-    diverging = _shipped_divergence(leader, offset, epoch)
+    diverging = diverging_epoch(leader, offset, epoch)
     if diverging is not None:
         return Answer(DIVERGING, diverging=diverging)
     # Nothing diverges, but the log does not hold the offset: the read throws.
     return Answer("UNKNOWN_SERVER_ERROR" if offset < leader.start_offset else RECORDS)
-
-
-def _shipped_divergence(leader: Extent, offset: int, epoch: int) -> EpochEnd | None:
-    """As KIP-595 has it, with snapshots: an epoch that ends at the earliest snapshot is answered
-    under the snapshot's epoch, and an empty log has that of its snapshot.
-    """
-    end = offset_for_leader_epoch(leader.vector, epoch)
-    end = end or EpochEnd(leader.last_fetched_epoch, leader.end_offset)
-    earliest = leader.earliest_snapshot
-    if earliest is not None and end == EpochEnd(epoch, earliest.end_offset):
-        end = EpochEnd(*earliest)
-    return end if end.epoch != epoch or end.end_offset < offset else None
 
 
 def _adopted(leader: Extent, offset: int, epoch: int) -> Answer:
@@ -191,7 +178,7 @@ def truncate(follower: Extent, leader: Extent, dialect: Dialect = Dialect.SHIPPE
             after = follower.with_snapshot(answer.snapshot).truncated_to_latest_snapshot()
             snapshot = (answer.snapshot.end_offset, answer.snapshot.epoch)
             return Cut(min(end, snapshot[0]), after, snapshot)
-        cut = truncated_to(follower.vector, answer.diverging) if answer.diverging else end
+        cut = truncated_to(follower, answer.diverging) if answer.diverging else end
         if cut >= end:
             return Cut(end, follower, None)
         follower = follower.truncated(cut)

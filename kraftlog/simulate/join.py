@@ -179,12 +179,13 @@ class _Joiner:
             if answer.kind == SNAPSHOT and answer.snapshot is not None:
                 goes_on = yield from self._take_snapshot(extent, answer.snapshot)
             elif answer.kind == DIVERGING and answer.diverging is not None:
-                cut = truncated_to(extent.vector, answer.diverging)
+                cut = truncated_to(extent, answer.diverging)
                 if cut < extent.start_offset and self.way.dialect == Dialect.SHIPPED:
                     yield self._step("stopped", note=BELOW_START.format(cut, extent.start_offset))
                     return
-                goes_on = cut < extent.end_offset
                 self._hold(extent.truncated(cut))
+                # A snapshot of its own that ends behind the cut brings its end back.
+                goes_on = boot(self.disk).extent.end_offset < extent.end_offset
                 yield self._step("truncated" if goes_on else "stuck")
             else:
                 goes_on = False

@@ -80,7 +80,7 @@ def named(quorum: Quorum, name: str) -> LogView | None:
     return quorum.by_label.get(name, copies[0] if len(copies) == 1 else None)
 
 
-def leader_of(quorum: Quorum, name: str) -> LeaderLog:
+def leader_of(quorum: Quorum, name: str, dialect: Dialect = Dialect.SHIPPED) -> LeaderLog:
     """What a replica would serve if it led, once it has started.
 
     Raises InputError for a name that is no replica's, and for a replica that does not start.
@@ -88,7 +88,7 @@ def leader_of(quorum: Quorum, name: str) -> LeaderLog:
     log = named(quorum, name)
     if log is None:
         raise InputError(f"there is no replica {name}: name one of {', '.join(quorum.by_label)}")
-    booted = Plans(quorum).boots[log.label]
+    booted = Plans(quorum, dialect).boots[log.label]
     if not booted.boots:
         raise InputError(f"replica {name} cannot lead, as it does not start: {booted.reason}")
     sizes = {
@@ -133,7 +133,7 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
     one, other = named(quorum, follower), named(quorum, leader)
     if one is not None and one is other:
         raise InputError(f"replica {follower} cannot follow itself")
-    joiner, source = joiner_of(quorum, follower), leader_of(quorum, leader)
+    joiner, source = joiner_of(quorum, follower), leader_of(quorum, leader, way.dialect)
     foreign = [log.label in quorum.otherwise_named for log in (one, other) if log is not None]
     if len(set(foreign)) > 1:
         raise InputError(

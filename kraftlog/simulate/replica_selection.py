@@ -343,7 +343,7 @@ def _read(
         return _UNREAD
     try:
         chosen = selector.select(at, client, view)
-    except Exception as error:  # a selector of the user's may raise anything
+    except (Exception, SystemExit) as error:  # a selector of the user's may raise anything
         raise UsageError(f"the selector failed at {at.topic}-{at.partition}: {error!r}") from error
     if chosen is None:
         chosen = leader

@@ -104,12 +104,19 @@ class _Judge:
             why = "its log is of another quorum, and Kafka does not notice"
             return Restart(log.label, node, Safety.UNSAFE, why)
         if role == "unknown":
-            why = "nothing tells whose copy it is, or it is of another cluster"
-            return Restart(log.label, node, Safety.UNKNOWN, why)
+            return Restart(log.label, node, Safety.UNKNOWN, self._why_unknown(log))
         for safety, reason, start in self._troubles(log, role == "voter"):
             needs = self._needs if safety == Safety.UNKNOWN else ()
             return Restart(log.label, node, safety, reason, start, needs)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
+
+    def _why_unknown(self, log: LogView) -> str:
+        """Why nobody can say whether the node votes (`Quorum.is_voter`)."""
+        if log.label in self.quorum.otherwise_named:
+            return "it is of another cluster than most copies"
+        if self.quorum.voter_set is None:
+            return "nothing at hand says who votes"
+        return "nothing tells whose copy it is"
 
     def _unread(self, log: LogView, votes: bool) -> str | None:
         """Which file could not be read on which the answer depends, and why."""

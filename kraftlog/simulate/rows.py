@@ -8,13 +8,13 @@ Compaction", "Overview", "Design", "Changes to Leader Election", "Fetch", KAFKA-
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
-from kraftlog.simulate.boot import Boot, boot, start
+from kraftlog.simulate.boot import Boot, start
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
@@ -24,14 +24,17 @@ from kraftlog.simulate.lost import TypeCounts, lost_types
 
 @dataclass(frozen=True)
 class Plans:
-    """What several plans of one quorum share, each thing once."""
+    """What several plans of one quorum share by one text, each thing once."""
 
     quorum: Quorum
+    dialect: Dialect = Dialect.SHIPPED
 
     @cached_property
     def boots(self) -> dict[str, Boot]:
         """How each replica starts, by label."""
-        return {log.label: boot(disk_of(self.quorum, log)) for log in self.quorum.logs}
+        return {
+            log.label: start(disk_of(self.quorum, log), self.dialect) for log in self.quorum.logs
+        }
 
     def extent(self, log: LogView) -> Extent:
         """What a replica holds once it has started."""
@@ -80,17 +83,9 @@ class Plans:
             for log in self.quorum.electors
         )
 
-    def elections(self, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Candidacy]:
-        """What becomes of each copy of a voter at hand that stands for election. Version 19 lets a
-        node start, and vote, whose log begins behind all of its snapshots.
-        """
-        voters = []
-        for one in self.voters:
-            log = self.quorum.by_label[one.label]
-            booted = start(disk_of(self.quorum, log), dialect)
-            end = vote_end(self.extent(log), dialect)
-            voters.append(replace(one, log_end=end, boots=booted.boots))
-        return outcomes(voters, self.quorum.bounds.lower)
+    def elections(self) -> Iterator[Candidacy]:
+        """What becomes of each copy of a voter at hand that stands for election."""
+        return outcomes(self.voters, self.quorum.bounds.lower)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:
         """Where a follower's history is not its leader's any more; its end where nothing at hand
@@ -132,7 +127,7 @@ def boot_rows(quorum: Quorum) -> Iterator[Row]:
 
 def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
     """One row per ordered pair: the follower's next fetch, and that leader's answer."""
-    plans = Plans(quorum)
+    plans = Plans(quorum, dialect)
     apart = quorum.otherwise_named
     peers = [Peer(log.label, plans.extent(log), log.label in apart) for log in quorum.logs]
     return fetch_pairs(peers, dialect)
@@ -182,13 +177,13 @@ def is_refused(follower: Extent, offset: int, by_snapshot: tuple[int, int] | Non
     return by_snapshot is None and offset < follower.start_offset
 
 
-def likely_leaders(quorum: Quorum) -> frozenset[str]:
+def likely_leaders(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> frozenset[str]:
     """The voter's copy that is furthest among those that can be elected, else among all voters at
     hand; of equals the leader of the newest epoch. Every copy where nobody says who votes.
     """
     if not quorum.holders:
         return frozenset(log.label for log in quorum.logs)
-    plans = Plans(quorum)
+    plans = Plans(quorum, dialect)
     able = {one.candidate for one in plans.elections() if one.can_win}
     logs = [log for held in quorum.holders.values() for log in held]
     standing = [log for log in logs if log.label in able] or logs
@@ -206,6 +201,6 @@ def election_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterato
     """
     if quorum.voter_set is None:
         return
-    for one in Plans(quorum).elections(dialect):
+    for one in Plans(quorum, dialect).elections():
         row = asdict(one)
         yield row | {name: list(row[name]) for name in ("granted_by", "refused_by")}

@@ -129,8 +129,8 @@ def load_selector(name: str) -> ReplicaSelector:
         raise UsageError(f"there is no selector {name!r}: say {known}, or module:Class")
     try:
         found = getattr(importlib.import_module(module), attribute)()
-    except Exception as error:  # a module of the user's may raise anything
-        raise UsageError(f"the selector {name!r} cannot be made: {error}") from error
+    except (Exception, SystemExit) as error:  # a module of the user's may raise anything
+        raise UsageError(f"the selector {name!r} cannot be made: {error!r}") from error
     if not callable(getattr(found, "select", None)):
         raise UsageError(f"the selector {name!r} has no method select")
     selector: ReplicaSelector = found

@@ -98,6 +98,11 @@ def _rows(path: str) -> list[dict[str, str]]:
         raise UsageError(
             f"the traffic file {path} has no column {' and no column '.join(sorted(missing))}; its first line must name topic and bytes_per_day, and may name partition and rack"
         )
+    for number, row in enumerate(rows, 2):
+        if None in row:  # where csv.DictReader puts what no column names
+            raise UsageError(
+                f"{path}, line {number} has more cells than the first line names columns: a cell with a comma in it stands in quotes"
+            )
     return rows
 
 

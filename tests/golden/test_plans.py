@@ -147,6 +147,8 @@ def test_laggards_are_sent_the_snapshot_that_they_then_held(
 ) -> None:
     facts = scenario("lagging-caughtup")["facts"]
     row = fetches(quorums["lagging"], dialect)[node, "2"]
+    if dialect == Dialect.V19 and not quorums["lagging"].snapshots_of(node):
+        fetch_offset = 0  # without a snapshot its log counts as empty
     assert (row["fetch_offset"], row["answer"]) == (fetch_offset, "snapshot")
     end, epoch = row["snapshot_end_offset"], row["snapshot_epoch"]
     assert facts["first_segment_base_offset_after"][node] == end == 978

@@ -9,11 +9,13 @@ import pytest
 from kraftlog.audit.state_history import RULE_CHECKS, judge_history
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA
+from tests.unit.audit_logs import NO_OP, Batch, Node, leader_change
 from tests.unit.audit_logs import quorum as small_quorum
 
 SIZES = {
@@ -40,6 +42,17 @@ def test_windows_of_any_size_show_the_same(case: str, sizes: tuple[int, ...]) ->
     for size in sizes:
         cut = judge_history(found, FileRecords(REDACTOR, limits, window_records=size))
         assert cut == whole
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_window_ends_where_offsets_end(tmp_path: Path) -> None:
+    start = LAST_OFFSET - 20
+    node = Node(tmp_path, 1)
+    logged = [leader_change(start, 1, 1), *(Batch(start + n, 1, (NO_OP,)) for n in range(1, 9))]
+    node.segment(start).write_bytes(b"".join(one.raw() for one in logged))
+    links = looked_at(tmp_path, Limits()).chain
+    found = FileRecords(REDACTOR, Limits()).windows(links, 0, len(links))
+    assert [(one.start_offset, one.end_offset) for one in found] == [(start, start + 9)]
 
 
 def test_of_a_file_that_has_changed_meanwhile_nothing_is_judged(tmp_path: Path) -> None:

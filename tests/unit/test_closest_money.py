@@ -140,6 +140,8 @@ def test_traffic_of_a_file(tmp_path: Path) -> None:
         ("", "no column bytes_per_day and no column topic"),
         ("topic,partition,bytes_per_day\nt,x,1\n", "traffic.csv, line 2: partition 'x'"),
         ("topic,bytes_per_day\nt\n", "line 2: bytes_per_day None"),
+        ("topic,bytes_per_day\nt,1\nt,1,000\n", "traffic.csv, line 3 has more cells"),
+        ("topic,bytes_per_day\nnope,5,1\n", "traffic.csv, line 2 has more cells"),
     ],
 )
 def test_a_traffic_file_that_cannot_be_read(tmp_path: Path, text: str, says: str) -> None:

@@ -185,12 +185,14 @@ def test_selectors_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("a_selector_of_mine")
     module.Mine = LeaderSelector  # type: ignore[attr-defined]
     module.Odd = dict  # type: ignore[attr-defined]
+    module.Leaves = sys.exit  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert isinstance(load_selector("a_selector_of_mine:Mine"), LeaderSelector)
     for wrong, words in (
         ("nearest", "say leader, rack-aware"),
         ("a_selector_of_mine:Odd", "no method select"),
         ("a_selector_of_mine:No", "cannot be made"),
+        ("a_selector_of_mine:Leaves", r"cannot be made: SystemExit\(\)"),
         ("no_such_module:X", "cannot be made"),
     ):
         with pytest.raises(UsageError, match=words):
@@ -328,6 +330,10 @@ def test_a_selector_of_ones_own_may_fail() -> None:
         def select(self, *_: object) -> ReplicaView | None:
             raise ValueError("no")
 
+    class Leaves:
+        def select(self, *_: object) -> ReplicaView | None:
+            raise SystemExit(3)
+
     class Stranger:
         def select(self, *_: object) -> ReplicaView | None:
             return view(9, "z")
@@ -339,6 +345,8 @@ def test_a_selector_of_ones_own_may_fail() -> None:
     quorum = cluster(("t", [1, 2], [1, 2], 1))
     with pytest.raises(UsageError, match=r"failed at t-0: ValueError"):
         select_all(quorum, Broken())
+    with pytest.raises(UsageError, match=r"failed at t-0: SystemExit\(3\)"):
+        select_all(quorum, Leaves())
     with pytest.raises(UsageError, match="not a replica of the partition"):
         select_all(quorum, Stranger())
     assert of_topic(quorum, Nobody(), "b")["partitions_by_broker"] == [(1, 1)]

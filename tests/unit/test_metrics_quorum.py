@@ -462,6 +462,9 @@ def test_a_selector_by_rack_wants_a_rack(tmp_path: Path) -> None:
         ("a", "b", {1: "c"}, "registered with rack 'c': it was not restarted"),
         ("a", "b", {1: None}, "registered with rack None: it was not restarted"),
         ("a", "b", {2: "c"}, ""),
+        ("", "b", {1: ""}, ""),
+        ("", "b", {1: None}, ""),
+        ("", "b", {1: "c"}, "registered with rack 'c': it was not restarted"),
     ],
 )
 def test_a_rack_counts_where_all_brokers_have_one(

@@ -233,10 +233,10 @@ def test_where_nobody_says_who_votes_each_node_is_told_of(tmp_path: Path) -> Non
         node = Node(tmp_path, number)
         node.segment(0).write_bytes(b"".join(Batch(n, 1, (NO_OP,)).raw() for n in range(9)))
         node.meta()
-    assert {label: one.safety for label, one in answers(tmp_path).items()} == {
-        "1": Safety.UNKNOWN,
-        "2": Safety.UNKNOWN,
-    }
+    why = "nothing at hand says who votes"
+    assert [told(tmp_path, label) for label in "12"] == [(Safety.UNKNOWN, why, None)] * 2
+    (tmp_path / "2" / "meta.properties").unlink()
+    assert told(tmp_path, "2") == (Safety.UNKNOWN, why, None), "both are not known"
 
 
 def told(root: Path, label: str) -> tuple[Safety, str, int | None]:
@@ -261,8 +261,9 @@ def test_nothing_is_said_of_a_copy_of_nobody(tmp_path: Path) -> None:
     stranger = Node(tmp_path, 4)
     stranger.write([leader_change(0, 1, 3), *(Batch(n, 1, (NO_OP,)) for n in range(1, 9))])
     stranger.meta(cluster="elsewhere")
-    why = "nothing tells whose copy it is, or it is of another cluster"
+    why = "nothing tells whose copy it is"
     assert told(tmp_path, "1") == (Safety.UNKNOWN, why, None)
+    why = "it is of another cluster than most copies"
     assert told(tmp_path, "4") == (Safety.UNKNOWN, why, None)
     assert answers(tmp_path)["4"].node_id == 4
 

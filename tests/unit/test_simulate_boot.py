@@ -6,8 +6,8 @@ import pytest
 
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.voters import Members
-from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile, boot
-from kraftlog.simulate.election import EMPTY_LOG, Candidacy, Voter, grants, outcomes, vote_end
+from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile, boot, start
+from kraftlog.simulate.election import Candidacy, Voter, grants, outcomes, vote_end
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
 
@@ -227,7 +227,8 @@ def test_a_newer_snapshot_votes_in_place_of_the_log() -> None:
 
 
 def test_version_19_votes_as_an_empty_log_without_its_snapshot() -> None:
-    """KIP-630 v19."""
-    incomplete = Extent(150, EpochVector(((4, 150),), 180))
-    assert vote_end(incomplete, Dialect.V19) == EMPTY_LOG
-    assert vote_end(incomplete, Dialect.ADOPTED) == SnapshotId(4, 180)
+    """KIP-630 v19 "Changes to Leader Election": whether the log begins at 0 or behind it."""
+    for begin in (0, 150):
+        bare = Disk(begin, EpochVector(((4, begin),), 180))
+        assert vote_end(start(bare, Dialect.V19).extent) == SnapshotId(0, 0)
+        assert vote_end(start(bare, Dialect.ADOPTED).extent) == SnapshotId(4, 180)

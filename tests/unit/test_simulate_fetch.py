@@ -173,6 +173,22 @@ def test_a_diverging_tail_is_cut_and_records_follow() -> None:
     assert cut.extent.last_fetched_epoch == 4
 
 
+def test_an_empty_log_answers_with_the_epoch_of_its_snapshot() -> None:
+    """KafkaRaftLog.endOffsetForEpoch: the follower cuts by it as the leader answers by it."""
+    bare = Extent(200, EpochVector((), 200), (SnapshotId(1, 200),))
+    assert bare.end_for_epoch(1) == EpochEnd(1, 200)
+    cut = truncate(bare, Extent(0, EpochVector(((1, 0), (2, 176)), 362)))
+    assert (cut.truncation_offset, cut.by_snapshot) == (176, None)
+
+
+def test_nothing_is_cut_below_the_earliest_snapshot_of_a_later_epoch() -> None:
+    """What ends where it does is answered under its epoch, also by the follower to itself."""
+    mine = Extent(200, EpochVector(((3, 200),), 230), (SnapshotId(2, 200),))
+    assert mine.end_for_epoch(1) == EpochEnd(2, 200)
+    cut = truncate(mine, Extent(0, EpochVector(((1, 0), (4, 150)), 300)))
+    assert (cut.truncation_offset, cut.by_snapshot) == (200, None)
+
+
 # --- The six steps -----------------------------------------------------------------------------
 
 LAGGARD = Disk(0, EpochVector(((1, 0), (2, 30)), 60), (SnapshotFile(SnapshotId(1, 20)),))

@@ -3,6 +3,7 @@ times, and what a stop at each step leaves.
 """
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,7 +12,16 @@ from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.boot import Disk, SnapshotFile
 from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.join import CAUGHT_UP, PIECE, JoinStep, LeaderLog, Way, after_crash, join
+from kraftlog.simulate.join import (
+    BELOW_START,
+    CAUGHT_UP,
+    PIECE,
+    JoinStep,
+    LeaderLog,
+    Way,
+    after_crash,
+    join,
+)
 from kraftlog.simulate.join_rows import in_words, step_row
 from kraftlog.simulate.liveness import Link
 
@@ -197,6 +207,26 @@ def test_kafka_stumbles_over_a_snapshot_that_is_not_newer() -> None:
     assert steps[-1].name == "stopped"
     assert "Kafka stops with an error" in (steps[-1].note or "")
     assert names(list(join(mine, LEADER, replace(WAY, dialect=Dialect.ADOPTED))))[-1] != "stopped"
+
+
+def test_below_a_snapshot_that_the_leader_contradicts_kafka_stops() -> None:
+    """An empty log answers for its own epochs with that of its snapshot
+    (KafkaRaftLog.endOffsetForEpoch), and not as one that has seen none.
+    """
+    mine = Disk(200, EpochVector((), 200), (SnapshotFile(SnapshotId(1, 200)),))
+    parted = replace(LEADER, extent=Extent(0, EpochVector(((1, 0), (2, 176)), 362)))
+    stopped = list(join(mine, parted, WAY))[-1]
+    assert (stopped.name, stopped.note) == ("stopped", BELOW_START.format(176, 200))
+
+
+@pytest.mark.parametrize("dialect", [Dialect.ADOPTED, Dialect.V19])
+def test_a_leader_that_holds_nothing_takes_no_snapshot_from_its_follower(dialect: Dialect) -> None:
+    """It would have the follower cut all, and the snapshot brings it back each time."""
+    mine = Disk(0, EpochVector(((1, 0),), 50), (SnapshotFile(SnapshotId(1, 20)),))
+    nothing = replace(LEADER, extent=Extent(0, EpochVector((), 0)))
+    steps = list(islice(join(mine, nothing, replace(WAY, dialect=dialect)), 20))
+    assert names(steps)[-4:] == ["diverging_epoch", "truncated", "diverging_epoch", "stuck"]
+    assert steps[-3].disk.vector.end_offset == 0
 
 
 def test_version_19_throws_its_log_away_first() -> None:

@@ -9,8 +9,14 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.commands.plan_input import fault_rows
 from kraftlog.config import load_options
+from kraftlog.errors import InputError
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.epochs import EpochVector
+from kraftlog.simulate.extent import Extent
 from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.join import Way
+from kraftlog.simulate.join_rows import join_rows, leader_of
+from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.lost import UNREADABLE, counted_in_files, lost_types
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.source.collected import collected
@@ -313,3 +319,17 @@ def test_by_version_19_a_voter_without_its_snapshot_helps_a_log_that_lacks_commi
     assert (rows["1"]["can_win"], rows["1"]["granted_by"]) == (False, ["1"])
     assert (rows["3"]["can_win"], rows["3"]["granted_by"]) == (True, ["1", "3"])
     assert rows["3"]["lacks_committed_from_offset"] == 11
+    # All that it does goes by that.
+    assert rows["1"]["lacks_committed_from_offset"] == 0
+    fetches = by(fetch_rows(found, Dialect.V19), "follower", "leader")
+    asked = fetches["1", "2"]
+    assert (asked["fetch_offset"], asked["last_fetched_epoch"]) == (0, 0)
+    assert (asked["answer"], asked["snapshot_end_offset"]) == ("records", None)
+    assert fetches["2", "1"]["answer"] == "diverging_epoch"
+    assert fetches["2", "1"]["next_fetch_offset"] == 0
+    assert leader_of(found, "1", Dialect.V19).extent == Extent(0, EpochVector((), 0))
+    with pytest.raises(InputError, match="replica 1 cannot lead, as it does not start"):
+        leader_of(found, "1")
+    steps = list(join_rows(found, "new", "1", Way(Link(1000, 10), dialect=Dialect.V19)))
+    assert [one["what"] for one in steps] == ["started", "caught_up"]
+    assert steps[-1]["log_end_offset"] == 0
