@@ -75,7 +75,7 @@ class Plans:
                 self.committed_reach(log),
                 self.quorum.electorates[log.label],
                 log.evidence.directory_id,
-                self.boots[log.label].boots,
+                self.boots[log.label].boots and log.unread is None,
             )
             for log in self.quorum.electors
         )
@@ -89,7 +89,8 @@ class Plans:
             log = self.quorum.by_label[one.label]
             booted = start(disk_of(self.quorum, log), dialect)
             end = vote_end(self.extent(log), dialect)
-            voters.append(replace(one, log_end=end, boots=booted.boots))
+            boots = booted.boots and log.unread is None
+            voters.append(replace(one, log_end=end, boots=boots))
         return outcomes(voters, self.quorum.bounds.lower)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:

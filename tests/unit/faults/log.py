@@ -537,6 +537,22 @@ def _deleted(nodes: list[Node]) -> Path:
     return path
 
 
+def _nothing_but_a_snapshot(nodes: list[Node]) -> None:
+    """What a node can begin with into whose folder a snapshot was put."""
+    for file in nodes[2].folder.iterdir():
+        if not file.name.endswith(".checkpoint"):
+            file.unlink()
+
+
+@fault(
+    "file_readable", "critical", "3", says="no segment lies in its folder",
+    sound=_nothing_but_a_snapshot,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    for segment in nodes[2].folder.glob("*.log"):
+        segment.unlink()
+
+
 @fault("file_readable", "warning", "1", says="the first at byte 0", sound=_deleted)
 def _(nodes: list[Node]) -> None:
     overwrite(_deleted(nodes), 70, b"\xee")
