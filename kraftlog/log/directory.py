@@ -166,12 +166,11 @@ _OF_AN_OPENED_LOG = frozenset(
         names.TIME_INDEX,
         names.PRODUCER_SNAPSHOT,
         names.QUORUM_STATE,
-        names.EPOCH_CHECKPOINT,
         names.PARTITION_METADATA,
     }
 )
-"""Kinds that Kafka writes beside a segment only: a folder that was formatted, or into which a
-snapshot was put, has none of them before its node has started."""
+"""Kinds that Kafka writes beside a segment only: a folder that was formatted, into which a snapshot
+was put, or into which nothing but a snapshot was pulled, has none of them."""
 _OUTSIDE = "it is a link that leads out of the input"
 _OF_A_NODE = {"meta.properties", "bootstrap.checkpoint"}
 """What lies beside the metadata log of a node; in further log directories of a broker, too, where
