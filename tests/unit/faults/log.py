@@ -280,6 +280,8 @@ for _field, _value, _says in (
     ("attributes", 0x40, "(0x40)"),
     ("attributes", 0x100, "(0x100)"),
     ("base_timestamp", LATER + 1, "its largest time is"),
+    ("base_timestamp", -(1 << 63), "its batch begins at time -9223372036854775808"),
+    ("max_timestamp", LATER + 400, f"its largest time is {LATER + 400}"),
     ("max_timestamp", -(1 << 63), "its largest time is -9223372036854775808"),
 ):
     fault(
