@@ -200,8 +200,8 @@ def committed_voters(quorum: Quorum) -> Coverage:
     return found
 
 
-def state(check: str) -> Subject:
-    """What the replay judged for a check of the state."""
+def state(check: str, nothing: str = "no record that it looks at is at hand") -> Subject:
+    """What the replay judged for a check of the state; `nothing` says why that can be nothing."""
 
     def covered(quorum: Quorum) -> Coverage:
         found = quorum.evidence.state
@@ -211,7 +211,7 @@ def state(check: str) -> Subject:
         judged = labels if check in found.judged else ()
         skipped = [(label, why) for name, label, why in found.skipped if name == check]
         gaps = tuple(one for one in skipped if not (judged and one[1].endswith(BASE)))
-        return Coverage(judged, gaps, "no record that it looks at is at hand")
+        return Coverage(judged, gaps, nothing)
 
     return covered
 

@@ -142,7 +142,8 @@ def snapshot_equals_replay(quorum: Quorum) -> Iterator[BadRow]:
 @check(
     AGREE, "critical", "replica", "KIP-630 Overview, KAFKA-13357",
     "the same snapshot id on two replicas holds equal state",
-    over=coverage.state(AGREE), action="snapshot",
+    over=coverage.state(AGREE, "no two replicas hold a snapshot of one id that ends above offset 0"),
+    action="snapshot",
     meaning="""Two replicas hold a snapshot of the same id with different states. Which one is
     right is told by snapshot_equals_replay where the log still reaches back. At level info, only
     configs of topics that do not exist differ, which is harmless.""",

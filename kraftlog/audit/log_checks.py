@@ -242,9 +242,13 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     "each file under its name is a readable regular file",
     action="copy", over=coverage.files,
     meaning="""A file could not be read: permission denied, an error of the disk, a folder or a
-    link in its place. Nothing is known of what it holds. At level info the file vanished while the
-    copy was read, which a live node does to segments and snapshots that it deletes.""",
-    advice="""Make the copy readable or copy the file again, and audit again. If it cannot be
+    link in its place. Nothing is known of what it holds. At level critical it is a segment; or no
+    segment lies beside the other files of a log, where Kafka always has one. At level info the file
+    vanished while the copy was read, which a live node does to segments and snapshots that it
+    deletes.""",
+    advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
+    segment, copy its *.log files; if the node has none, do not start it before you know what its
+    log held. If it cannot be
     read on the node either, check that node's disk and file owners first.""",
 )  # fmt: skip
 def readable(quorum: Quorum) -> Iterator[BadRow]:

@@ -535,7 +535,8 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
     "voters by quorum-state, KRaftVoters records, configuration and a saved describe are the same",
     action="identity", over=coverage.copies,
     goes_by=(VOTER_SET, VOTERS),
-    meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records,
+    meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records (also
+    those of the snapshots at offset 0, with which nodes were formatted),
     controller.quorum.voters, a describe that is not older than the copies. Voters that disagree
     count different majorities. A node without a vote counts none, but may look for the leader at
     the wrong nodes. Often a change of the voters was not finished, or a configuration was not
@@ -612,7 +613,11 @@ def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRo
 
 
 def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
-    """KRaftVoters records of snapshots between which no log changes the voters must be equal."""
+    """KRaftVoters records of snapshots between which no log changes the voters must be equal, and
+    so must those with which the quorum was formatted. Who joined it since was formatted without.
+    """
+    formatted = [one for one in quorum.own_snapshots if one.is_live and not one.end_offset]
+    yield from _odd_ones([_of_snapshot(one, one.voters) for one in formatted if one.voters])
     changes: dict[int, Counter[Members]] = defaultdict(Counter)
     for log in quorum.peers:
         end = quorum.confirmed_ends.get(log.label, log.end_offset or 0)

@@ -159,6 +159,18 @@ def _tell_packed(entry: FolderEntry) -> None:
 
 IS_FOLDER = "it is a folder, not a file"
 UNLISTED = "its folder cannot be listed"
+NO_SEGMENT = "no segment lies in its folder: the log was not copied, or is gone on the node"
+_OF_AN_OPENED_LOG = frozenset(
+    {
+        names.INDEX,
+        names.TIME_INDEX,
+        names.PRODUCER_SNAPSHOT,
+        names.QUORUM_STATE,
+        names.PARTITION_METADATA,
+    }
+)
+"""Kinds that Kafka writes beside a segment only: a folder that was formatted, into which a snapshot
+was put, or into which nothing but a snapshot was pulled, has none of them."""
 _OUTSIDE = "it is a link that leads out of the input"
 _OF_A_NODE = {"meta.properties", "bootstrap.checkpoint"}
 """What lies beside the metadata log of a node; in further log directories of a broker, too, where
@@ -206,12 +218,21 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
     except FileNotFoundError:
         inside = []
     except OSError as error:
-        # A log that cannot be read, as far as anybody can say: silence would be worse.
-        why = f"{UNLISTED} ({reason_of(error)})"
-        name = names.segment_name(0)
-        path = f"{folder.path}/{name}"
-        inside = [LogFile(label, path, name, classify(name), 0, 0, why)]
+        inside = [_no_segment(label, folder, f"{UNLISTED} ({reason_of(error)})")]
+    segments = [one for one in inside if one.kind == names.LOG]
+    if all(one.problem == IS_FOLDER for one in segments):
+        inside = [one for one in inside if one.kind != names.LOG]
+        if segments or any(one.kind in _OF_AN_OPENED_LOG for one in inside):
+            inside.append(_no_segment(label, folder, NO_SEGMENT))
     return Replica(label, root, folder.path, (*inside, *_beside(label, parent)))
+
+
+def _no_segment(label: str, folder: FolderEntry, why: str) -> LogFile:
+    """A log that cannot be read, as far as anybody can say: silence would be worse, and it is no
+    empty one. Kafka makes a segment before it writes any other file of a log.
+    """
+    name = names.segment_name(0)
+    return LogFile(label, f"{folder.path}/{name}", name, classify(name), 0, 0, why)
 
 
 def _as_opened(files: list[LogFile]) -> list[LogFile]:

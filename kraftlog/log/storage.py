@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, Self
 
 from kraftlog.errors import UsageError
+from kraftlog.log.names import LOG_FOLDER
 from kraftlog.log.stores import filesystem_of, is_remote
 
 if TYPE_CHECKING:
@@ -130,13 +131,33 @@ def is_inside(path: str, folder: str) -> bool:
     return f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
+def folder_of_log(real: str) -> str | None:
+    """The node's folder that holds the metadata log which a real path is, or lies in; the log
+    itself where that is the root of a disk. None for any other path.
+    """
+    before, found, _ = f"{real}/".partition(f"/{LOG_FOLDER}/")
+    return (before or f"/{LOG_FOLDER}") if found else None
+
+
 def refuse_below_input(what: str, path: str, inputs: Iterable[str]) -> None:
-    """Raise UsageError where something would be written below an input, by whatever name."""
+    """Raise UsageError where something would be written below an input, by whatever name, into the
+    folder of a node whose log or segment is one, or into any metadata log.
+    """
+    target = real_path(path)
     for root in inputs:
-        if is_inside(real_path(path), real_path(root)):
+        real = real_path(root)
+        if is_inside(target, real):
             raise UsageError(
                 f"{what} {path} lies below the input {root}, where nothing is written: name another place"
             )
+        if is_inside(target, folder_of_log(real) or real):
+            raise UsageError(
+                f"{what} {path} lies in the folder of the node whose log is the input {root}, where nothing is written: name another place"
+            )
+    if folder_of_log(target) is not None:
+        raise UsageError(
+            f"{what} {path} lies in a metadata log, where nothing is written: name another place"
+        )
 
 
 def open_file(path: str) -> FileBytes:

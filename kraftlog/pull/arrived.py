@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kraftlog.errors import InputError
 from kraftlog.log import names
-from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.log.directory import NO_SEGMENT, Replica, find_replicas
 from kraftlog.log.sidefiles import SIDE_FILE_LIMIT, read_meta_properties
 from kraftlog.log.storage import open_file
 from kraftlog.quorum.evidence import PULLED_ID
@@ -52,6 +52,9 @@ def _arrived(folder: Path) -> Arrived:
         why = f"{names.LOG_FOLDER} has not come: is this the folder that holds it on the node?"
         return Arrived(folder.name, None, None, 0, 0, None, why)
     replica, *others = sorted(find_replicas([str(folder)]), key=lambda one: len(one.folder))
+    replica = replace(
+        replica, files=tuple(one for one in replica.files if one.problem != NO_SEGMENT)
+    )
     logs = [one for one in replica.files if one.kind == names.LOG]
     snapshots = [one.name for one in replica.files if one.kind == names.CHECKPOINT]
     node_id, cluster_id, problem = _identity(replica)

@@ -22,7 +22,7 @@ from kraftlog.log import names
 from kraftlog.log.directory import LogFile, find_replicas, walk_file
 from kraftlog.log.segment import Limits, Window
 from kraftlog.log.sidefiles import read_meta_properties
-from kraftlog.log.storage import open_file
+from kraftlog.log.storage import folder_of_log, open_file
 from kraftlog.pull.address import PullError
 from kraftlog.pull.batches import After, WholeBatches, run_of
 from kraftlog.pull.files import free_name, open_own, rename, replace_file, write_all
@@ -202,9 +202,9 @@ def refuse_foreign(path: Path) -> None:
 
     Raises UsageError for what is no folder of ours; looks only, and writes nothing."""
     real = path.resolve()
+    if folder_of_log(str(real)) is not None:
+        raise UsageError(f"{path}: it lies in a metadata log; name a new folder as --out")
     for one in (real, *real.parents):
-        if one.name == names.LOG_FOLDER:
-            raise UsageError(f"{path}: it lies in a metadata log; name a new folder as --out")
         meta = one / META_PROPERTIES
         if meta.exists() and _identity(meta).get("node.id") != PULLED_ID:
             raise UsageError(f"{one}: it is a node's own folder; name a new one as --out")

@@ -100,7 +100,7 @@ def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:
     odd = headers["attributes"] & ~(CODEC_MASK | CONTROL) != 0
     for name in _PRODUCER:
         odd |= headers[name] != -1
-    odd |= headers["base_timestamp"] > headers["max_timestamp"]
+    odd |= headers["base_timestamp"] != headers["max_timestamp"]
     deltas = np.maximum(headers["last_offset_delta"], 0).astype(np.int64)
     odd |= headers["base_offset"] > LAST_OFFSET - deltas
     return np.asarray(odd, np.bool_)
@@ -120,7 +120,7 @@ def header_oddities(header: Any) -> Iterator[str]:
     if unknown:
         yield f"the attributes of its batch have bits that no log of this kind has ({unknown:#x})"
     base, largest = int(header["base_timestamp"]), int(header["max_timestamp"])
-    if base > largest:
+    if base != largest:
         yield f"its batch begins at time {base} and says that its largest time is {largest}"
     if int(header["base_offset"]) + int(header["last_offset_delta"]) > LAST_OFFSET:
         yield "the last offset of its batch is more than an offset can be"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.log import names
+from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import READING_KINDS, FaultKind
 from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.plain import offsets_are
@@ -122,7 +123,7 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
             yield f"{name} is not a name that Kafka can parse"
     found = [fault.kind for segment in one.segments for fault in segment.faults]
     for segment in one.segments if FaultKind.UNREADABLE in found else ():
-        if segment.problem:
+        if segment.problem and segment.problem != NO_SEGMENT:
             yield f"{segment.name} cannot be read: {segment.problem}"
     for name, file in (
         ("quorum-state", one.quorum_state),
@@ -189,6 +190,8 @@ def _issues(
 
 
 def _notes(log: LogView, end_row: int) -> Iterator[str]:
+    if log.unread == NO_SEGMENT:
+        yield f"{NO_SEGMENT}; Kafka begins an empty log there"
     for hole in log.holes:
         if hole.row < end_row:
             yield f"{offsets_are(hole.start, hole.end)} missing, and Kafka does not notice"

@@ -78,7 +78,7 @@ class Plans:
                 self.committed_reach(log),
                 self.quorum.electorates[log.label],
                 log.evidence.directory_id,
-                self.boots[log.label].boots,
+                self.boots[log.label].boots and log.unread is None,
             )
             for log in self.quorum.electors
         )

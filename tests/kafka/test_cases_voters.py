@@ -55,9 +55,9 @@ def test_a_log_ends_inside_a_batch(quorum: Quorum, tmp_path: Path) -> None:
     wide = [row for row in kafka_judge.batches(segments) if row.get("record_count", 0) > 10]
     at = int(wide[0]["base_offset"]) + 7
     shutil.rmtree(away.log_folder)
-    away.log_folder.mkdir()
     copy = quorum.capture(tmp_path / "leader", leader.id) / str(leader.id)
-    assert main(["checkpoint", str(copy), "--at", str(at), "--out", str(away.log_folder)]) == 0
+    assert main(["checkpoint", str(copy), "--at", str(at), "--out", str(tmp_path / "made")]) == 0
+    shutil.copytree(tmp_path / "made", away.log_folder)
     copies = quorum.capture(tmp_path / "copies")
     (cut,) = find_replicas([str(copies / str(away.id))])
     assert scan(cut).log_end_offset <= at

@@ -11,7 +11,7 @@ from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import BASE, Coverage, JudgedRange, places
 from kraftlog.audit.verdict import Grade, Lag, Verdict, lagging, verdict_of
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import NO_SEGMENT, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.model import Quorum
@@ -93,13 +93,16 @@ def _gone(*patterns: str) -> Callable[[list[Node]], None]:
     return damage
 
 
+NO_LOG = (("2", f"its log cannot be read ({NO_SEGMENT})"),)
+
+
 @pytest.mark.parametrize(
     ("subject", "damage", "gaps"),
     [
-        (coverage.logs, _gone("*.log"), ()),
+        (coverage.logs, _gone("*.log"), NO_LOG),
         (coverage.snapshots, _gone("*.checkpoint"), ()),
         (coverage.every_snapshot, _gone("*.checkpoint"), ()),
-        (coverage.batches, _gone("*.checkpoint", "*.log"), ()),
+        (coverage.batches, _gone("*.checkpoint", "*.log"), NO_LOG),
         (coverage.epoch_checkpoints, _gone("leader-epoch-checkpoint"), ()),
         (coverage.quorum_states, _gone("quorum-state"), ()),
         (coverage.pairs, _gone("*.log"), ()),
@@ -136,7 +139,7 @@ def test_where_there_is_nothing_of_a_kind(
     for node in quorum(tmp_path):
         for path in (*node.folder.iterdir(), node.home / "meta.properties"):
             path.unlink()
-        (node.folder / "00000000000000000000.snapshot").write_bytes(b"")
+        (node.folder / "00000000000000000000.txnindex").write_bytes(b"")
     found = subject(quorum_of(tmp_path))
     assert (found.judged, found.gaps, found.reason) == ((), (), nothing)
 

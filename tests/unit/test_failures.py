@@ -19,6 +19,8 @@ from kraftlog import failures
 from kraftlog.cli import main
 from kraftlog.errors import UsageError
 from kraftlog.log import names
+from kraftlog.log.storage import folder_of_log
+from kraftlog.recover.kit import new_folder
 from tests.golden.cases import Replica
 
 LOG = Replica("combined", "1").log_dir
@@ -247,6 +249,52 @@ def test_nothing_is_written_below_an_input_by_any_name(
             assert "below the input" in capsys.readouterr().err
     assert main(["checkpoint", str(log), "--at", "38", "--out", str(home / "lake")]) == 2
     assert sorted(str(one) for one in node.rglob("*")) == before
+
+
+def test_nothing_is_written_into_a_node_whose_log_is_an_input(
+    node: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether that log is named, or a segment of it; and into no log, be it an input or not."""
+    log, other = node / names.LOG_FOLDER, node.parent / "other" / names.LOG_FOLDER
+    segment = max(one for one in log.iterdir() if one.suffix == ".log")
+    other.mkdir(parents=True)
+    before = sorted(str(one) for one in node.parent.rglob("*"))
+    lies_in = {
+        "in the folder of the node whose log is the input": (log, log / "new", node / "new"),
+        "in a metadata log": (other, other / "a" / "b"),
+    }
+    for told, places in lies_in.items():
+        for out in places:
+            for words in (
+                ["run", "--input", str(segment), "--lake", str(out)],
+                ["audit", "--input", str(segment), "--lake", str(out)],
+                ["audit", "--input", str(segment), "--report", str(out / "page.html")],
+                ["audit", "--input", str(segment), "--junit-file", str(out / "junit.xml")],
+            ):
+                assert main(words) == 2, words
+                assert told in capsys.readouterr().err
+    assert main(["audit", "--input", str(log), "--lake", str(node / "lake")]) == 2
+    assert "in the folder of the node" in capsys.readouterr().err
+    assert main(["checkpoint", str(node), "--at", "38", "--out", str(other)]) == 2
+    assert "in a metadata log" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="in a metadata log"):
+        new_folder(other / "new", [str(node)])
+    assert sorted(str(one) for one in node.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("/data/1/__cluster_metadata-0/0.log", "/data/1"),
+        ("/data/1/__cluster_metadata-0", "/data/1"),
+        ("s3://bucket/1/__cluster_metadata-0", "s3://bucket/1"),
+        ("/__cluster_metadata-0/0.log", "/__cluster_metadata-0"),
+        ("/data/__cluster_metadata-0-old/0.log", None),
+        ("/data/1", None),
+    ],
+)
+def test_the_folder_that_holds_a_log(path: str, folder: str | None) -> None:
+    assert folder_of_log(path) == folder
 
 
 # --- Who stops it -------------------------------------------------------------------------------

@@ -13,11 +13,12 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import NO_SEGMENT, find_replicas
 from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
+from kraftlog.simulate.rows import Plans
 from kraftlog.tables.lake import Lake
 from tests.in_process import run_of
 from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, leader_change, quorum
@@ -178,6 +179,53 @@ def test_of_a_folder_that_cannot_be_listed_nothing_is_missing(
     may = {one.replica: one for one in restarts(found)}
     assert may["3"].safety == Safety.UNKNOWN
     assert "only with voter 3, of which a file could not be read" in may["1"].reason
+
+
+@pytest.mark.parametrize("in_its_place", [False, True])
+def test_a_log_of_which_no_segment_was_copied_is_not_empty(
+    tmp_path: Path, in_its_place: bool
+) -> None:
+    """Files that Kafka writes beside a segment only are here: nothing is said of what the log held,
+    by an audit or by a plan. What Kafka makes of such a folder is an empty log.
+    """
+    node = quorum(tmp_path)[2]
+    for segment in node.folder.glob("*.log"):
+        segment.unlink()
+    if in_its_place:
+        node.segment(0).mkdir()
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(found)
+    (told,) = [one for one in result.findings if one.row.replica == "3"]
+    assert (told.check, told.severity, told.row.path) == (
+        "file_readable",
+        "critical",
+        str(node.segment(0)),
+    )
+    assert f"({NO_SEGMENT})" in told.row.message
+    assert {"voter_holds_committed_data", "log_end_lost"} <= dict(result.verdict.not_judged).keys()
+    plans = Plans(found)
+    elections = {one.candidate: one for one in plans.elections()}
+    assert (elections["3"].granted_by, elections["3"].can_win) == ((), False)
+    assert elections["1"].granted_by == ("1", "2")
+    assert [one.boots for one in plans.voters] == [True, True, False]
+    assert plans.boots["3"].boots
+    assert plans.boots["3"].reason == f"{NO_SEGMENT}; Kafka begins an empty log there"
+
+
+@pytest.mark.parametrize("kept", ["", "00000000000000000006-0000000001.checkpoint"])
+def test_a_folder_that_no_node_has_started_with_holds_an_empty_log(
+    tmp_path: Path, kept: str
+) -> None:
+    """It was formatted, or a snapshot was put into it."""
+    node = quorum(tmp_path)[2]
+    for file in node.folder.iterdir():
+        if file.name != kept:
+            file.unlink()
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    assert not [one for one in audit_of(found).findings if one.check == "file_readable"]
+    assert [one.boots for one in Plans(found).voters] == [True, True, True]
+    (third,) = [one for one in restarts(found) if one.replica == "3"]
+    assert (third.safety, third.reason) == (Safety.UNKNOWN, "no segment of its log was copied")
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -96,6 +96,7 @@ def test_a_node_that_knows_a_leader_and_no_voters_stops_at_the_first_answer(
         node.append(voters_batch(12, 2, 1, 2, 3, ms=START_MS + 10_000))
     for path in [*nodes[2].folder.glob("*.log"), *nodes[2].folder.glob("*.checkpoint")]:
         path.unlink()
+    nodes[2].segment(0).write_bytes(b"")
     where = ("--from", "1", "--input", str(tmp_path))
     (only,), told = asked(capsys, "join", "3", *where)
     assert only["what"] == "stopped"

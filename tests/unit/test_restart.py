@@ -13,7 +13,7 @@ from kraftlog.audit.replica_checks import committed_held
 from kraftlog.audit.run import Finding, audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import NO_SEGMENT, find_replicas
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.committed import candidates
@@ -253,7 +253,7 @@ def rows_of(root: Path) -> dict[str, dict[str, Any]]:
 def test_nothing_is_said_of_a_log_that_was_not_copied(tmp_path: Path) -> None:
     for path in quorum(tmp_path)[0].folder.glob("*.log"):
         path.unlink()
-    assert told(tmp_path, "1") == (Safety.UNKNOWN, "no segment of its log was copied", None)
+    assert told(tmp_path, "1") == (Safety.UNKNOWN, f"its log cannot be read ({NO_SEGMENT})", None)
 
 
 def test_nothing_is_said_of_a_copy_of_nobody(tmp_path: Path) -> None:

@@ -285,6 +285,8 @@ for _field, _value, _says in (
     ("attributes", 0x40, "(0x40)"),
     ("attributes", 0x100, "(0x100)"),
     ("base_timestamp", LATER + 1, "its largest time is"),
+    ("base_timestamp", -(1 << 63), "its batch begins at time -9223372036854775808"),
+    ("max_timestamp", LATER + 400, f"its largest time is {LATER + 400}"),
     ("max_timestamp", -(1 << 63), "its largest time is -9223372036854775808"),
 ):
     fault(
@@ -540,6 +542,22 @@ def _deleted(nodes: list[Node]) -> Path:
     path = nodes[0].segment(3).with_suffix(".log.deleted")
     path.write_bytes(nodes[0].segment(0).read_bytes()[AT[3] : -5])
     return path
+
+
+def _nothing_but_a_snapshot(nodes: list[Node]) -> None:
+    """What a node can begin with into whose folder a snapshot was put."""
+    for file in nodes[2].folder.iterdir():
+        if not file.name.endswith(".checkpoint"):
+            file.unlink()
+
+
+@fault(
+    "file_readable", "critical", "3", says="no segment lies in its folder",
+    sound=_nothing_but_a_snapshot,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    for segment in nodes[2].folder.glob("*.log"):
+        segment.unlink()
 
 
 @fault("file_readable", "warning", "1", says="the first at byte 0", sound=_deleted)

@@ -41,6 +41,20 @@ def _(nodes: list[Node]) -> None:
     _voters_in_snapshots(nodes, (1, 2, 3), (1, 2, 3), (1, 2))
 
 
+def _formatted(nodes: list[Node], *voters: tuple[int, ...]) -> None:
+    """Snapshots at offset 0, with the voters with which `kafka-storage format` was called."""
+    for node, ids in zip(nodes, voters, strict=True):
+        node.checkpoint(0, 0).write_bytes(snapshot([], 0, START_MS, voters=ids))
+
+
+@fault(
+    "voter_sets_agree", "warning", "3", 0, says="0000000000.checkpoint of replica 3. But they are",
+    sound=lambda nodes: _formatted(nodes, (1, 2, 3), (1, 2, 3), ()),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _formatted(nodes, (1, 2, 3), (1, 2, 3), (1, 2))
+
+
 def _voters_in_logs(nodes: list[Node], ids: tuple[int, ...]) -> None:
     """A KRaftVoters record at offset 12, and snapshots that hold it."""
     for node in nodes:
