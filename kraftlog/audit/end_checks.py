@@ -43,7 +43,7 @@ def _own_files(quorum: Quorum) -> Coverage:
             else "no segment of its log was copied",
         )
         for label, log in own.items()
-        if label not in able
+        if label not in able and not quorum.begins_empty(log)
     ]
     gaps += [
         (label, "its log was copied before the files beside it; copy it again")

@@ -691,6 +691,8 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
 
 
 def _voters_states(quorum: Quorum) -> Coverage:
+    if not quorum.has_begun:
+        return Coverage((), (), "no node at hand has started since it was formatted")
     return but_for_unread(quorum, coverage.voters(quorum), names.QUORUM_STATE)
 
 
@@ -710,7 +712,7 @@ def _voters_states(quorum: Quorum) -> Coverage:
     whole. Do not write the file by hand.""",
 )  # fmt: skip
 def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
-    for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
+    for replica, log in zip(quorum.replicas, quorum.logs, strict=True) if quorum.has_begun else ():
         file = replica.quorum_state
         if file.unread if file is not None else not replica.is_listed:
             continue

@@ -551,6 +551,13 @@ class Quorum:
         nodes = {log.evidence.node_id for log in self.peers if log.evidence.directory_id}
         return [one for one in self.voting.missing if one in nodes]
 
+    def begins_empty(self, log: LogView) -> bool:
+        """Whether a node has no log yet, and nothing is lost by that: it has no vote, or its quorum has
+        not begun, and no voter is missing that may have.
+        """
+        is_new = not self.has_begun and not self.voting.missing
+        return not log.evidence.segments and (self.is_voter(log.evidence) is False or is_new)
+
     @property
     def lacks_majority(self) -> bool:
         """Whether so many voters have moved that no leader can be elected, and none was asked."""
@@ -565,6 +572,15 @@ class Quorum:
         """The copy with the newest epoch, and the furthest in it."""
         logs = [one for one in self.peers if not one.is_empty]
         return max(logs, key=lambda one: one.newness, default=None)
+
+    @cached_property
+    def has_begun(self) -> bool:
+        """Whether any copy holds something of the log, or may do so: of nodes that were formatted, and
+        have not started yet, none does.
+        """
+        return any(not one.is_empty or one.evidence.segments for one in self.peers) or any(
+            one.end_offset for one in self.own_snapshots
+        )
 
     @cached_property
     def leaders(self) -> dict[int, int]:

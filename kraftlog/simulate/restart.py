@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from kraftlog.audit.triage import called
+from kraftlog.audit.triage import called, may_be_emptied
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
@@ -97,18 +97,38 @@ class _Judge:
         problem = next((one.problem for one in log.evidence.segments if one.problem), None)
         if problem is not None:
             return Restart(log.label, node, Safety.UNKNOWN, f"its log cannot be read ({problem})")
-        if not log.evidence.segments:
-            return Restart(log.label, node, Safety.UNKNOWN, "no segment of its log was copied")
         role = self.quorum.role(log.evidence)
         if log.label in self.quorum.strays:
             why = "its log is of another quorum, and Kafka does not notice"
             return Restart(log.label, node, Safety.UNSAFE, why)
         if role == "unknown":
             return Restart(log.label, node, Safety.UNKNOWN, self._why_unknown(log))
+        if not log.evidence.segments:
+            return self._of_empty(log)
         for safety, reason, start in self._troubles(log, role == "voter"):
             needs = self._needs if safety == Safety.UNKNOWN else ()
             return Restart(log.label, node, safety, reason, start, needs)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
+
+    def _of_empty(self, log: LogView) -> Restart:
+        """A node of whose log nothing is at hand, nor any file that Kafka writes beside one."""
+        node, boot = log.evidence.node_id, self.plans.boots[log.label]
+        if not boot.boots:
+            return Restart(log.label, node, Safety.UNSAFE, f"it would not start: {boot.reason}")
+        if self.quorum.begins_empty(log):
+            its = (
+                "all of it comes from the leader"
+                if self.quorum.has_begun
+                else "it was formatted, and has not started yet"
+            )
+            return Restart(
+                log.label, node, Safety.SAFE, f"nothing is lost: its log is empty, and {its}"
+            )
+        if may_be_emptied(self.quorum, log):
+            why = "nothing is lost if its folder is as empty as the copy: it fetches all from the leader, and the other voters at hand are a whole majority"
+            return Restart(log.label, node, Safety.SAFE, why)
+        why = "no segment of its log was copied, and too few other voters at hand are whole for it to begin anew"
+        return Restart(log.label, node, Safety.UNKNOWN, why, None, self._needs)
 
     def _why_unknown(self, log: LogView) -> str:
         """Why nobody can say whether the node votes (`Quorum.is_voter`)."""

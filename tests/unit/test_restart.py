@@ -951,3 +951,48 @@ def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
         "1": "unsafe", "2": "unsafe", "3": "safe",
     }  # fmt: skip
     assert all(row["reason"].endswith(f"({check})") for row in rows if row["replica"] != "3")
+
+
+# --- Nodes without a log -------------------------------------------------------------------------
+
+
+def emptied(node: Node) -> None:
+    """What `kafka-storage format` leaves: no file of a log that was opened."""
+    shutil.rmtree(node.folder)
+    node.folder.mkdir()
+
+
+def test_a_quorum_that_was_formatted_and_never_started(tmp_path: Path) -> None:
+    """No vote was given, so none is forgotten."""
+    for node in quorum(tmp_path):
+        emptied(node)
+        bootstrap = snapshot([], 0, START_MS, voters=(1, 2, 3))
+        node.checkpoint(0, 0).write_bytes(bootstrap)
+    found = answers(tmp_path)
+    why = "nothing is lost: its log is empty, and it was formatted, and has not started yet"
+    assert {(one.safety, one.reason) for one in found.values()} == {(Safety.SAFE, why)}
+    assert findings_of(tmp_path, "quorum_state_present") == []
+    shutil.rmtree(tmp_path / "3")
+    assert {one.safety for one in answers(tmp_path).values()} == {Safety.UNKNOWN}
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_voter_without_a_log_begins_anew_while_the_others_are_whole(
+    whole: bool, tmp_path: Path
+) -> None:
+    nodes = quorum(tmp_path)
+    emptied(nodes[2])
+    if not whole:
+        (nodes[1].folder / "quorum-state").unlink()
+    found = answers(tmp_path)["3"]
+    assert found.safety == (Safety.SAFE if whole else Safety.UNKNOWN)
+    assert ("the other voters at hand are a whole majority" in found.reason) == whole
+
+
+def test_a_broker_without_a_log_fetches_it(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    broker.meta()
+    found = answers(tmp_path)["9"]
+    why = "nothing is lost: its log is empty, and all of it comes from the leader"
+    assert (found.safety, found.reason) == (Safety.SAFE, why)
