@@ -938,3 +938,19 @@ def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
         "1": "unsafe", "2": "unsafe", "3": "safe",
     }  # fmt: skip
     assert all(row["reason"].endswith(f"({check})") for row in rows if row["replica"] != "3")
+
+
+def test_a_voter_without_a_batch_is_held_against_nobody(tmp_path: Path) -> None:
+    """One that has just fetched a snapshot, or whose last segment was emptied, says where its log
+    ends, and not when that was written: the others tell that.
+    """
+    root = tmp_path / "replicas"
+    shutil.copytree(DATA / "lagging" / "replicas", root)
+    joined = root / "3" / "__cluster_metadata-0"
+    for path in [*joined.glob("*.log"), *joined.glob("*index"), *joined.glob("*.snapshot")]:
+        path.unlink()
+    (joined / f"{978:020d}.log").touch()
+    (joined / "leader-epoch-checkpoint").write_text("0\n0\n")
+    found = answers(root)
+    assert found["3"].safety == Safety.UNSAFE
+    assert "too few voters hold what is committed below offset 1261" in found["1"].reason
