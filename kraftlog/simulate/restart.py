@@ -377,11 +377,10 @@ class _Judge:
             untold = (
                 f"; without a copy of {missing} nothing tells whether the next leader cuts that"
             )
-            why = f"nothing that is known to be committed is lost; but wait until another voter holds {held} as well, or start it first if it is down already"
+            meanwhile = self._meanwhile(log)
+            why = f"nothing that is known to be committed is lost{meanwhile}; {'and' if meanwhile else 'but'} wait until another voter holds {held} as well, or start it first if it is down already"
             return why + untold if self.quorum.bounds.missing_voters else why
-        if meanwhile := self._meanwhile(log):
-            return f"nothing is lost{meanwhile}"
-        return self._without(log)
+        return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
 
     @cached_property
     def _excused(self) -> dict[str, int]:
@@ -396,16 +395,18 @@ class _Judge:
         return unheld_from(self.quorum)
 
     def _without(self, log: LogView) -> str:
-        """Whether the other voters' copies are a majority that can go on while a voter is down."""
+        """What keeps the other voters' copies from being a majority that can go on while a voter is
+        down; nothing where they are one.
+        """
         own, majority = log.evidence.node_id, self.quorum.bounds.majority
         others = {node: held for node, held in self.quorum.holders.items() if node != own}
         if len(others) < majority:
-            return "nothing is lost, but the quorum stands still while the node is down: the other voters at hand are not a majority"
+            return ", but the quorum stands still while the node is down: the other voters at hand are not a majority"
         weak = {node: self._weakness(held) for node, held in others.items()}
         needed = [f"voter {node}, {why}" for node, why in weak.items() if why is not None]
         if len(others) - len(needed) >= majority:
-            return "nothing is lost; the other voters are a majority while they run"
-        return f"nothing is lost; but while the node is down the others are a majority only with {' and '.join(needed)}"
+            return ""
+        return f"; but while the node is down the others are a majority only with {' and '.join(needed)}"
 
     def _weakness(self, held: Sequence[LogView]) -> str | None:
         """Why a voter may be none of a majority now, by its copies; None where one is as it should
@@ -437,14 +438,14 @@ class _Judge:
         return frozenset(() if found is None else found.ids)
 
     def _meanwhile(self, log: LogView) -> str:
-        """Whether the quorum goes on while a voter is down, where the leader was described: by the
-        voters that kept up with it.
+        """Whether the quorum goes on while a voter is down: where the leader was described, by the
+        voters that kept up with it, else by the copies.
         """
         up, own = self._keep_up, log.evidence.node_id
         if up is None and self.quorum.pulled is not None and self._are_few:
             return "; before it goes down, see in quorum-describe that the voters which keep up are a majority without it"
         if up is None:
-            return ""
+            return self._without(log)
         if own not in up:
             return "; it did not keep up with the leader when that was described, so start it first"
         left, away = sorted(up - {own}), sorted(self._voters - up)

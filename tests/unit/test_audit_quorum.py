@@ -59,7 +59,14 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.cases import led_by
-from tests.unit.faults.ends import ends_inside, of_another_quorum, rhythm, went_on_from_backups
+from tests.unit.faults.ends import (
+    cut,
+    ends_inside,
+    of_another_quorum,
+    rhythm,
+    went_on_from_backups,
+)
+from tests.unit.faults.table import AT
 
 LATER = START_MS + 60_000
 
@@ -245,6 +252,23 @@ def test_a_leader_that_has_committed_is_none_that_came_no_further(tmp_path: Path
     (row,) = rows_of(tmp_path, "newest_leader_commits")
     assert row.evidence["leaders_without_commit"] == 1
     assert "in a row" not in row.message
+
+
+def test_a_voter_that_lags_says_nothing_of_the_last_leader_of_a_shutdown(tmp_path: Path) -> None:
+    """Nobody was left to follow that leader; the voter that lags had not been copied from a clean
+    stop, and lacks what is committed.
+    """
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+        stopped(node, 12)
+    cut(nodes[2], AT[10])
+    assert [one.check for one in audit_of(quorum_of(tmp_path)).findings] == [
+        "voter_holds_committed_data"
+    ]
+    # Of a running quorum, it would be told.
+    nodes[1].segment(6).with_suffix(".index").unlink()
+    assert rows_of(tmp_path, "newest_leader_commits")
 
 
 def test_a_clock_that_is_put_back_was_no_silence(tmp_path: Path) -> None:

@@ -399,6 +399,25 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
     )
 
 
+def test_a_voter_that_lags_stops_the_quorum_as_well_where_the_others_are_too_few(
+    tmp_path: Path,
+) -> None:
+    """As one does that alone holds something: what is to be waited for is told after that."""
+    nodes = quorum(tmp_path)
+    shutil.rmtree(nodes[1].home)
+    cut(nodes[0], AT[10])
+    nodes[2].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, healthy_log()[-1].ms))
+    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+    still = ", but the quorum stands still while the node is down: the other voters at hand are not a majority"
+    lags, alone = (told(tmp_path, one)[1] for one in "13")
+    assert (
+        lags == f"nothing is lost: what is missing from offset 10 on comes from the leader{still}"
+    )
+    assert alone.startswith(
+        f"nothing that is known to be committed is lost{still}; and wait until another voter holds"
+    )
+
+
 def test_a_voter_that_would_not_start_is_not_counted_on(tmp_path: Path) -> None:
     node = quorum(tmp_path)[2]
     (node.folder / "quorum-state").write_text("{")
