@@ -973,3 +973,14 @@ def test_a_voter_without_a_batch_is_held_against_nobody(tmp_path: Path) -> None:
     found = answers(root)
     assert found["3"].safety == Safety.UNSAFE
     assert "too few voters hold what is committed below offset 1261" in found["1"].reason
+
+
+def test_what_follows_something_else_is_not_of_what_a_leader_wrote(tmp_path: Path) -> None:
+    """One voter's copy differs, and goes on: the leader has lost nothing of that."""
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    (before,) = found(audit(tmp_path), "log_end_lost")
+    assert before.node_id == 2
+    replace_batch(nodes[0], 10, lambda one: replace(one, values=(topic("d", 4),)).raw())
+    assert found(audit(tmp_path), "committed_data_consistent")
+    assert not found(audit(tmp_path), "log_end_lost")
