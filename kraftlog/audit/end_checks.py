@@ -166,7 +166,7 @@ def _committed(quorum: Quorum, start: int, end: int) -> str:
 
 def _holders(quorum: Quorum, log: LogView, start: int, end: int) -> list[str]:
     """Who holds what is lost: where it is known to begin an epoch, those that have that epoch there."""
-    lost = {epoch for epoch, at in _entries(log) if at == start}
+    lost = {epoch for epoch, at in log.epoch_entries if at == start}
     found = [quorum.by_label[one] for one in intact_elsewhere(quorum, log.label, start, end)]
     return [one.label for one in found if not lost or int(one.epochs[one.index_at(start)]) in lost]
 
@@ -202,7 +202,7 @@ def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witnes
     With all voters at hand, such a record is on no majority.
     """
     state = log.evidence.state_file
-    epochs = {epoch for epoch, start in _entries(log) if start >= end}
+    epochs = {epoch for epoch, start in log.epoch_entries if start >= end}
     if state is not None and state.leader_id == log.evidence.node_id:
         epochs.add(state.leader_epoch)
     known = {
@@ -211,7 +211,7 @@ def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witnes
         if one is not log
         for epoch in (
             *(start.epoch for start in one.epoch_starts),
-            *(epoch for epoch, _ in _entries(one)),
+            *(epoch for epoch, _ in one.epoch_entries),
         )
     }
     return (
@@ -229,11 +229,6 @@ def _is_only_noted(log: LogView, end: int, found: list[Witness]) -> bool:
     files = (log.evidence.epoch_checkpoint, log.evidence.quorum_state)
     noted = {file.path for file in files if file is not None}
     return all(one.end_offset == end + 1 and one.path in noted for one in found)
-
-
-def _entries(log: LogView) -> list[tuple[int, int]]:
-    file = log.evidence.epoch_checkpoint
-    return file.value if file is not None and file.value else []
 
 
 def _what_to_do(

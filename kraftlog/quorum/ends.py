@@ -140,9 +140,8 @@ def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
     moves along. Source: LeaderEpochFileCache.assign, truncateFromStartAsyncFlush.
     """
     file = log.evidence.epoch_checkpoint
-    entries: list[tuple[int, int]] = file.value if file is not None and file.value else []
     previous = (-1, -1)
-    for epoch, start in entries:
+    for epoch, start in log.epoch_entries:
         in_order = epoch > previous[0] and start >= previous[1]
         previous = epoch, start
         unwritten = start == end and (epoch == log.last_epoch or is_closed_at_end(log))

@@ -19,6 +19,7 @@ from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.ends import is_closed_at_end, witnesses
+from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import (
@@ -124,6 +125,8 @@ class _Judge:
         """What speaks against a restart, the worst first."""
         if votes:
             yield from self._forgotten(log)
+        else:
+            yield from ((Safety.UNSAFE, why, start) for why, start in self._claimed(log))
         if (unread := self._unread(log, votes)) is not None:
             yield Safety.UNKNOWN, f"{unread}: make it readable or copy it again", None
         boot = self.plans.boots[log.label]
@@ -273,10 +276,19 @@ class _Judge:
                 f"its meta.properties has no directory.id, and with a new one it would be no voter; write back directory.id={directory}",
                 None,
             )
+        yield from self._claimed(log)
         lacks = self._elected_without(log.label)
         if lacks is not None:
             yield f"it could be elected without what is committed from offset {lacks} on", lacks
         yield from self._guarded(log)
+
+    @staticmethod
+    def _claimed(log: LogView) -> Iterator[tuple[str, int | None]]:
+        """What a node would go by that its log does not have."""
+        claimed = claimed_of(log)
+        if claimed.last_epoch != (log.last_epoch or 0):
+            why = f"its leader-epoch-checkpoint claims epoch {claimed.last_epoch}, of which its log has nothing, and Kafka goes by that: delete the file while the node is stopped"
+            yield why, None
 
     def _elected_without(self, label: str) -> int | None:
         """Where what is committed begins that a voter lacks, and could be elected without; None
@@ -378,7 +390,8 @@ class _Judge:
                 f"; without a copy of {missing} nothing tells whether the next leader cuts that"
             )
             meanwhile = self._meanwhile(log)
-            why = f"nothing that is known to be committed is lost{meanwhile}; {'and' if meanwhile else 'but'} wait until another voter holds {held} as well, or start it first if it is down already"
+            but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
+            why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or start it first if it is down already"
             return why + untold if self.quorum.bounds.missing_voters else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
 
