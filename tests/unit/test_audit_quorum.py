@@ -271,6 +271,21 @@ def test_a_voter_that_lags_says_nothing_of_the_last_leader_of_a_shutdown(tmp_pat
     assert rows_of(tmp_path, "newest_leader_commits")
 
 
+@pytest.mark.parametrize("led", [True, False], ids=["it led the epoch", "nothing tells the epoch"])
+def test_who_holds_another_history_holds_nothing_of_what_a_voter_has_lost(
+    led: bool, tmp_path: Path
+) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].append(leader_change(12, 3, 3, LATER))
+    nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER))
+    if led:
+        nodes[2].quorum_state(leaderId=3, leaderEpoch=3)
+    else:
+        (nodes[2].folder / f"{13:020d}.snapshot").touch()
+    (row,) = rows_of(tmp_path, "log_end_lost")
+    assert (row.replica, row.evidence["held_intact_by"]) == ("3", ["1"])
+
+
 def test_a_clock_that_is_put_back_was_no_silence(tmp_path: Path) -> None:
     rhythm(quorum(tmp_path), 90_000, until=35)
     assert not rows_of(tmp_path, "leader_writes_on")
