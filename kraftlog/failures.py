@@ -136,9 +136,9 @@ def _ended(number: int, frame: object) -> None:
 _STOPPING = b"kraftlog: interrupted, stopping; Ctrl-C again ends it at once\n"
 
 
-def sentence_of(error: Exception) -> str:
-    """The one sentence that a user reads of an error."""
-    return _foreseen(error) or _of_defect(error)
+def sentence_of(error: Exception, again: str = "run the same command") -> str:
+    """The one sentence that a user reads of an error; `again` does the work with its trace shown."""
+    return _foreseen(error) or _of_defect(error, again)
 
 
 def in_short(error: Exception) -> str:
@@ -194,9 +194,9 @@ def _of_spark(error: Exception) -> str | None:
     return f"Spark was refused by the system: {why}; it writes to the lake and below {gettempdir()}"
 
 
-def _of_defect(error: Exception) -> str:
+def _of_defect(error: Exception, again: str) -> str:
     """What nobody foresaw: where it is in our own code, and what helps to mend it."""
-    return f"this is a defect of kraftlog {__version__} ({_place(error)}); run the same command with --debug and send what it prints to where you have kraftlog from"
+    return f"this is a defect of kraftlog {__version__} ({_place(error)}); {again} with --debug and send what it prints to where you have kraftlog from"
 
 
 def _place(error: Exception) -> str:

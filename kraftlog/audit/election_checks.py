@@ -212,7 +212,7 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
         telling = [log for log in lacking if _holds_committed(quorum, log)]
         is_told = len(quorum.holders) - len(telling) < quorum.bounds.majority
         # A quorum that is shut down elects a last leader, whom nobody is left to follow.
-        if is_told and not all(is_closed_at_end(log) for log in lacking):
+        if is_told and not all(is_closed_at_end(log) for log in telling):
             yield _not_replicated(quorum, epoch, leader, holders, lacking)
     elif _wrote_nothing(quorum):
         yield _nothing_written(quorum, epoch, leader)

@@ -129,14 +129,14 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
     severity, advice = _what_to_do(quorum, log, end, found, role)
     return BadRow(
         log.label,
-        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until)}{_beside(log, until)} {_committed(quorum, end, until)} {advice}",
+        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until, found)}{_beside(log, until)} {_committed(quorum, end, until)} {advice}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
         severity=severity,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
-            "held_intact_by": _holders(quorum, log, end, until),
+            "held_intact_by": _holders(quorum, log, end, until, found),
             "committed_lower": quorum.bounds.lower,
             "role": role,
         },
@@ -164,19 +164,26 @@ def _committed(quorum: Quorum, start: int, end: int) -> str:
     return f"Whether {'it was' if end - start == 1 else 'they were'} committed is not known."
 
 
-def _holders(quorum: Quorum, log: LogView, start: int, end: int) -> list[str]:
-    """Who holds what is lost: where it is known to begin an epoch, those that have that epoch there."""
-    lost = {epoch for epoch, at in _entries(log) if at == start}
-    found = [quorum.by_label[one] for one in intact_elsewhere(quorum, log.label, start, end)]
-    return [one.label for one in found if not lost or int(one.epochs[one.index_at(start)]) in lost]
+def _holders(quorum: Quorum, log: LogView, start: int, end: int, found: list[Witness]) -> list[str]:
+    """Who holds what is lost: where its epoch is known, those that have that epoch there, else those
+    that have not left the history that the log is of.
+    """
+    lost = {epoch for epoch, at in log.epoch_entries if at == start}
+    if found[0].end_offset == start + 1:
+        lost |= {one.epoch for one in found if one.epoch is not None}
+    held = [quorum.by_label[one] for one in intact_elsewhere(quorum, log.label, start, end)]
+    if lost:
+        return [one.label for one in held if int(one.epochs[one.index_at(start)]) in lost]
+    is_left = quorum.leaves(log.label, start) < start
+    return [one.label for one in held if is_left or quorum.leaves(one.label, end) > start]
 
 
-def _held_by(quorum: Quorum, log: LogView, start: int, end: int) -> str:
+def _held_by(quorum: Quorum, log: LogView, start: int, end: int, found: list[Witness]) -> str:
     them = "it" if end - start == 1 else "them"
-    holders = _holders(quorum, log, start, end)
+    holders = _holders(quorum, log, start, end, found)
     if holders:
         return f"{sentence(holding(holders))} {them} intact."
-    partly = _holders(quorum, log, start, start + 1)
+    partly = _holders(quorum, log, start, start + 1, found)
     if partly:
         return f"{sentence(holding(partly))} a part of {them}."
     return f"No copy at hand holds {them}."
@@ -202,7 +209,7 @@ def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witnes
     With all voters at hand, such a record is on no majority.
     """
     state = log.evidence.state_file
-    epochs = {epoch for epoch, start in _entries(log) if start >= end}
+    epochs = {epoch for epoch, start in log.epoch_entries if start >= end}
     if state is not None and state.leader_id == log.evidence.node_id:
         epochs.add(state.leader_epoch)
     known = {
@@ -211,7 +218,7 @@ def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witnes
         if one is not log
         for epoch in (
             *(start.epoch for start in one.epoch_starts),
-            *(epoch for epoch, _ in _entries(one)),
+            *(epoch for epoch, _ in one.epoch_entries),
         )
     }
     return (
@@ -229,11 +236,6 @@ def _is_only_noted(log: LogView, end: int, found: list[Witness]) -> bool:
     files = (log.evidence.epoch_checkpoint, log.evidence.quorum_state)
     noted = {file.path for file in files if file is not None}
     return all(one.end_offset == end + 1 and one.path in noted for one in found)
-
-
-def _entries(log: LogView) -> list[tuple[int, int]]:
-    file = log.evidence.epoch_checkpoint
-    return file.value if file is not None and file.value else []
 
 
 def _what_to_do(

@@ -16,23 +16,29 @@ from kraftlog.audit.triage import and_more, capped, restore_vote
 from kraftlog.log import names
 from kraftlog.plain import counted
 from kraftlog.quorum.ends import last_cut, reached_by
-from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
+from kraftlog.quorum.epochs import claimed_of, offset_for_leader_epoch, vector_of
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import VOTER_SET
 from kraftlog.quorum.snapshots import SnapshotView
 
 
 @check(
-    "epoch_checkpoint_agrees", "warning", "log", "KAFKA-1211",
+    "epoch_checkpoint_agrees", "critical", "log", "KAFKA-1211",
     "leader-epoch-checkpoint agrees with the epochs of the batches",
-    action="rebuild", over=coverage.epoch_checkpoints, after="log_end_lost",
+    action="rebuild", over=coverage.epoch_checkpoints, after="log_end_lost", goes_by=(VOTER_SET,),
     meaning="""The file leader-epoch-checkpoint does not say what the batches say: an entry is
     wrong, missing or extra. A leader answers from it where an epoch ends, so followers could be
-    told to cut at a wrong offset. Kafka does not start with one that it cannot read. It is normal that it begins at the oldest snapshot's end, and
-    that its last entry names an epoch without a batch. Neither is told.""",
+    told to cut at a wrong offset. It is critical where the file of a voter names an epoch above
+    those of its log, and inside of it: Kafka takes that for the log's last epoch. The node could
+    be elected without what is committed, or would keep what it has to cut. All else is a warning.
+    Kafka does not start with a file that it cannot read. It is normal that it begins at the oldest
+    snapshot's end, and that its last entry names an epoch without a batch, where the log ends.
+    Neither is told.""",
     advice="""Stop the node, delete the file, start it: Kafka writes the file anew from the
-    batches. A missing file needs nothing.""",
+    batches. Of a node that was running, copy folder and file once more before you decide. A
+    missing file needs nothing.""",
 )  # fmt: skip
 def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -55,20 +61,22 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
                 "Kafka does not start with it. "
                 "Delete the file while the node is stopped: Kafka writes it anew.",
                 file.path,
+                severity="warning",
                 evidence={"problem": file.problem},
             )
             continue
         missing = _missing_entries(log, file.value, file.modified_ms)
         told = chain(_entry_problems(quorum, log, file.value), missing)
+        votes = quorum.is_voter(log.evidence)
         for (entry, word, text), more in capped(told):
             yield BadRow(
                 log.label,
-                f"The file leader-epoch-checkpoint {text}. "
-                "Followers could be told to cut their logs at the wrong offset. "
+                f"The file leader-epoch-checkpoint {text}. {_CONSEQUENCES[word]} "
                 f"Delete the file while the node is stopped: Kafka writes it anew.{and_more(more)}",
                 file.path,
                 offset=entry[1],
                 batch_leader_epoch=entry[0],
+                severity="critical" if votes and word == "claimed" else "warning",
                 evidence={
                     "entry": list(entry),
                     "what": word,
@@ -81,20 +89,37 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
 Entry = tuple[int, int]
 Told = tuple[Entry, str, str]
 
+_CUT = "Followers could be told to cut their logs at the wrong offset."
+_CONSEQUENCES = {
+    "claimed": "Kafka takes it for the last epoch of the log: the node would keep records that it has to cut, and a voter could be elected without what is committed.",
+    "extra": _CUT,
+    "order": _CUT,
+    "wrong": _CUT,
+    "missing": _CUT,
+    "late": "Kafka adds it at the next start. Until then, followers could be told to cut their logs at the wrong offset.",
+}
+"""What follows of each kind of problem."""
+
 
 def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Iterator[Told]:
     vector, snapshots = {one.epoch: one for one in log.epoch_starts}, quorum.snapshots_of(log.label)
     begun = _begun(quorum, log)
+    claimed = {epoch for epoch, _ in claimed_of(log).entries}.difference(vector)
     start, end = log.start_offset or 0, log.end_offset or 0
     previous: Entry | None = None
     for index, (epoch, offset) in enumerate(entries):
         entry = (epoch, offset)
         goes_back = previous is not None and (epoch <= previous[0] or offset < previous[1])
         follows = f"entry {epoch} {offset} follows {previous[0]} {previous[1]}" if previous else ""
-        if epoch not in vector and start <= offset < end and not _in_hole(log, offset):
+        is_inside = start <= offset < end and not _in_hole(log, offset)
+        if epoch in claimed or (epoch not in vector and is_inside):
             text = f"epoch {epoch} from offset {offset} on has no batch in the log, which ends at {end}"
             back = f", and {follows}" if goes_back else ""
-            yield entry, "extra", f"has an extra entry: {text}{back}"
+            yield (
+                entry,
+                "claimed" if epoch in claimed else "extra",
+                f"has an extra entry: {text}{back}",
+            )
             continue  # the next entry follows the one before it
         if goes_back:
             yield entry, "order", f"has entries in the wrong order: {follows}"
@@ -169,7 +194,7 @@ def _missing_entries(log: LogView, entries: list[Entry], modified_ms: int) -> It
             continue
         entry = (one.epoch, one.start_offset)
         text = f"lacks an entry: epoch {one.epoch} begins at {one.start_offset}"
-        yield entry, "missing", text
+        yield entry, "late" if one.epoch > max(listed, default=0) else "missing", text
 
 
 @check(

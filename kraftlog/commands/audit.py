@@ -121,7 +121,7 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
 
 
 def _audit_each(roots: list[str], options: Options, form: str) -> int:
-    """Many quorums in one start, each by itself. A root that cannot be read stops no other."""
+    """Many quorums in one start, each by itself. A root that cannot be audited stops no other."""
     from kraftlog.pipeline.each import audit_each
     from kraftlog.pipeline.job import starter
 

@@ -9,7 +9,7 @@ from kraftlog.audit.collect import with_state
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.config import Options
-from kraftlog.errors import KraftlogError
+from kraftlog.failures import FAILED, sentence_of
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
@@ -58,8 +58,8 @@ def judged_of(quorum: Quorum, result: AuditResult, options: Options) -> Judged:
 
 
 def audit_or_error(root: str, options: Options) -> Judged:
-    """The same, where one input among many must not stop the others."""
+    """The same, where one input among many must not stop the others, whatever it meets."""
     try:
         return audit_input([root], options)
-    except KraftlogError as error:
-        return Judged([], None, 2, str(error))
+    except Exception as error:
+        return Judged([], None, FAILED, sentence_of(error, f"audit {root} by itself"))

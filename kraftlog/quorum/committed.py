@@ -10,6 +10,7 @@ those that its own log names. Source: KIP-630 "Design", KAFKA-1211, KIP-595, Vot
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -74,7 +75,7 @@ def candidates(quorum: Quorum) -> list[Candidate]:
             continue  # nothing is known of what it holds: `file_readable` tells
         own = [one for one in quorum.credible_snapshots if one.replica == log.label]
         ids = [one.id for one in own if one.end_offset]
-        end = log.newness if not log.is_empty else (0, 0)
+        end = (claimed_of(log).last_epoch, log.end_offset or 0) if not log.is_empty else (0, 0)
         standing.append((log.evidence.node_id or 0, log, max([end, *ids])))
     found = []
     for voter, log, key in standing:

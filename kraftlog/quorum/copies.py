@@ -41,7 +41,8 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     # A running leader writes twice a second: what comes first is always a moment away. Brokers are
     # many, and copied long after the voters: what they alone hold is told apart.
     by_voters = quorum.is_voter(log.evidence)
-    newest = [_ms(one, -1) for one in beyond if not by_voters or quorum.is_voter(one.evidence)]
+    told = [one for one in beyond if not by_voters or quorum.is_voter(one.evidence)]
+    newest = [ms for one in told if (ms := one.newest_ms) is not None]
     return bool(stamps) and all(copy_explains(quorum, log, one) for one in (*stamps, *newest))
 
 

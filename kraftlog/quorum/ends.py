@@ -24,7 +24,7 @@ from kraftlog.quorum.snapshots import SnapshotView
 @dataclass(frozen=True, slots=True)
 class Witness:
     """Something that says that a log once reached at least `end_offset` (exclusive); `words` can
-    follow "because".
+    follow "because". `epoch` is that of a record that it tells of, where it is known.
     """
 
     end_offset: int
@@ -32,6 +32,7 @@ class Witness:
     path: str | None
     is_of_the_damage: bool = False
     """Whether what is missing is what the damaged end may have held: other checks tell that."""
+    epoch: int | None = None
 
 
 def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
@@ -140,15 +141,14 @@ def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
     moves along. Source: LeaderEpochFileCache.assign, truncateFromStartAsyncFlush.
     """
     file = log.evidence.epoch_checkpoint
-    entries: list[tuple[int, int]] = file.value if file is not None and file.value else []
     previous = (-1, -1)
-    for epoch, start in entries:
+    for epoch, start in log.epoch_entries:
         in_order = epoch > previous[0] and start >= previous[1]
         previous = epoch, start
         unwritten = start == end and (epoch == log.last_epoch or is_closed_at_end(log))
         if in_order and start >= end and not unwritten and file is not None:
             words = f"its leader-epoch-checkpoint says that epoch {epoch} began at offset {start}"
-            yield Witness(start + 1, words, file.path)
+            yield Witness(start + 1, words, file.path, epoch=epoch)
 
 
 def begins_newer(log: LogView, epoch: int, offset: int) -> bool:
@@ -266,7 +266,8 @@ def _of_quorum_state(log: LogView, end: int) -> Iterator[Witness]:
     is_own = state.leader_id >= 0 and state.leader_id == log.evidence.node_id
     if is_own and (log.last_epoch or 0) < state.leader_epoch:
         words = f"its quorum-state says that it leads epoch {state.leader_epoch}"
-        yield Witness(end + 1, f"{words}, which begins with a record of its own", file.path)
+        words = f"{words}, which begins with a record of its own"
+        yield Witness(end + 1, words, file.path, epoch=state.leader_epoch)
 
 
 def _of_snapshots(log: LogView, own: list[SnapshotView], end: int) -> Iterator[Witness]:

@@ -9,6 +9,7 @@ RaftLog.truncateToEndOffset.
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -158,3 +159,33 @@ def vector_of(log: LogView) -> EpochVector:
     """The vector that a log's batches tell."""
     entries = tuple((one.epoch, one.start_offset) for one in log.epoch_starts)
     return EpochVector(entries, log.end_offset or 0)
+
+
+def claimed_by(entries: Iterable[tuple[int, int]], batches: EpochVector) -> EpochVector:
+    """The vector that a node goes by once it has started: that of its batches, and what the entries
+    of its `leader-epoch-checkpoint` claim above them.
+
+    A start adds the epochs of batches that are above all entries, forgets entries at or behind the
+    log's end, and believes the others. Source: Kafka's LeaderEpochFileCache.assign,
+    LogSegment.recover, LogLoader.load; KafkaRaftLog.lastFetchedEpoch.
+    """
+    read = EpochVector((), 0)
+    for epoch, start in entries:
+        read = read.extended(start).assigned(epoch)
+    for epoch, start in batches.entries:
+        if epoch > read.last_epoch:
+            read = read.extended(start).assigned(epoch)
+    above = tuple(
+        (epoch, max(start, batches.start_offset))
+        for epoch, start in read.entries
+        if epoch > batches.last_epoch and start < batches.end_offset
+    )
+    if not above or not batches.entries:
+        return batches
+    kept = batches.truncated(above[0][1]).entries
+    return EpochVector((*kept, *above), batches.end_offset)
+
+
+def claimed_of(log: LogView) -> EpochVector:
+    """The vector that the node of a log goes by once it has started."""
+    return claimed_by(log.epoch_entries, vector_of(log))

@@ -193,6 +193,12 @@ class LogView:
         return len(self.rows) == 0
 
     @property
+    def epoch_entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset) of its `leader-epoch-checkpoint`; none where that cannot be read."""
+        file = self.evidence.epoch_checkpoint
+        return file.value if file is not None and file.value else []
+
+    @property
     def unread(self) -> str | None:
         """Why the log could not be read at all; None where some of it could, or there is none."""
         problems = [one.problem for one in self.evidence.segments]

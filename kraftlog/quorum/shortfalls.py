@@ -40,14 +40,20 @@ class WrittenAlone(NamedTuple):
 def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     """What others hold of the newest epoch that a voter has heard of, beyond the end of its log,
     though it led that epoch; None where there is nothing, or bytes behind the end may be it. A
-    leader lags behind nobody.
+    leader lags behind nobody. What others hold behind something else than it has is not of it.
     """
     epoch, end = log.last_epoch, log.end_offset or 0
     if epoch is None or known_epoch(log) != epoch or not quorum.is_voter(log.evidence):
         return None
+    if log.label in quorum.foreign:
+        return None
     if quorum.leaders.get(epoch) != log.evidence.node_id or unread_tail_bytes(log):
         return None
-    vectors = {one.label: vector_of(one) for one in quorum.peers if one is not log}
+    vectors = {
+        one.label: vector_of(one)
+        for one in quorum.peers
+        if one is not log and not quorum.comparisons[log.label, one.label].runs
+    }
     beyond = {
         label: found.end_offset
         for label, vector in vectors.items()

@@ -17,7 +17,7 @@ from kraftlog.log.fault import READING_KINDS, FaultKind
 from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.content import REFUSED, UNKNOWN
-from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.epochs import EpochVector, claimed_by
 from kraftlog.quorum.evidence import (
     BatchColumns,
     Content,
@@ -68,8 +68,8 @@ def replayed_records(log: LogView, from_offset: int, end_offset: int) -> int:
 
 
 def _vector(log: LogView, start: int, end_row: int) -> EpochVector:
-    """The epochs of the batches before a row of the log's columns. Recovery takes a batch without
-    a record too, which no other place counts on.
+    """The epochs of the batches before a row of the log's columns, and what the node claims above
+    them. Recovery takes a batch without a record too, which no other place counts on.
     """
     kept = int(np.searchsorted(log.rows, end_row))
     if not kept:
@@ -77,7 +77,8 @@ def _vector(log: LogView, start: int, end_row: int) -> EpochVector:
     entries = tuple((e.epoch, e.start_offset) for e in log.epoch_starts if e.row < end_row)
     bare = _without_records(log.evidence.log)
     lasts = log.evidence.log.last_offsets[bare[bare < end_row]]
-    return EpochVector(entries, max([int(log.last[kept - 1]), *lasts.tolist()]) + 1)
+    end = max([int(log.last[kept - 1]), *lasts.tolist()]) + 1
+    return claimed_by(log.epoch_entries, EpochVector(entries, end))
 
 
 def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:

@@ -19,6 +19,7 @@ from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.ends import is_closed_at_end, witnesses
+from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import (
@@ -151,6 +152,8 @@ class _Judge:
         """What speaks against a restart, the worst first."""
         if votes:
             yield from self._forgotten(log)
+        else:
+            yield from ((Safety.UNSAFE, why, start) for why, start in self._claimed(log))
         if (unread := self._unread(log, votes)) is not None:
             yield Safety.UNKNOWN, f"{unread}: make it readable or copy it again", None
         boot = self.plans.boots[log.label]
@@ -308,10 +311,19 @@ class _Judge:
                 f"its meta.properties has no directory.id, and with a new one it would be no voter; write back directory.id={directory}",
                 None,
             )
+        yield from self._claimed(log)
         lacks = self._elected_without(log.label)
         if lacks is not None:
             yield f"it could be elected without what is committed from offset {lacks} on", lacks
         yield from self._guarded(log)
+
+    @staticmethod
+    def _claimed(log: LogView) -> Iterator[tuple[str, int | None]]:
+        """What a node would go by that its log does not have."""
+        claimed = claimed_of(log)
+        if claimed.last_epoch != (log.last_epoch or 0):
+            why = f"its leader-epoch-checkpoint claims epoch {claimed.last_epoch}, of which its log has nothing, and Kafka goes by that: delete the file while the node is stopped"
+            yield why, None
 
     def _elected_without(self, label: str) -> int | None:
         """Where what is committed begins that a voter lacks, and could be elected without; None
@@ -412,11 +424,11 @@ class _Judge:
             untold = (
                 f"; without a copy of {missing} nothing tells whether the next leader cuts that"
             )
-            why = f"nothing that is known to be committed is lost; but wait until another voter holds {held} as well, or start it first if it is down already"
+            meanwhile = self._meanwhile(log)
+            but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
+            why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or start it first if it is down already"
             return why + untold if self.quorum.bounds.missing_voters else why
-        if meanwhile := self._meanwhile(log):
-            return f"nothing is lost{meanwhile}"
-        return self._without(log)
+        return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
 
     @cached_property
     def _excused(self) -> dict[str, int]:
@@ -431,16 +443,18 @@ class _Judge:
         return unheld_from(self.quorum)
 
     def _without(self, log: LogView) -> str:
-        """Whether the other voters' copies are a majority that can go on while a voter is down."""
+        """What keeps the other voters' copies from being a majority that can go on while a voter is
+        down; nothing where they are one.
+        """
         own, majority = log.evidence.node_id, self.quorum.bounds.majority
         others = {node: held for node, held in self.quorum.holders.items() if node != own}
         if len(others) < majority:
-            return "nothing is lost, but the quorum stands still while the node is down: the other voters at hand are not a majority"
+            return ", but the quorum stands still while the node is down: the other voters at hand are not a majority"
         weak = {node: self._weakness(held) for node, held in others.items()}
         needed = [f"voter {node}, {why}" for node, why in weak.items() if why is not None]
         if len(others) - len(needed) >= majority:
-            return "nothing is lost; the other voters are a majority while they run"
-        return f"nothing is lost; but while the node is down the others are a majority only with {' and '.join(needed)}"
+            return ""
+        return f"; but while the node is down the others are a majority only with {' and '.join(needed)}"
 
     def _weakness(self, held: Sequence[LogView]) -> str | None:
         """Why a voter may be none of a majority now, by its copies; None where one is as it should
@@ -472,14 +486,14 @@ class _Judge:
         return frozenset(() if found is None else found.ids)
 
     def _meanwhile(self, log: LogView) -> str:
-        """Whether the quorum goes on while a voter is down, where the leader was described: by the
-        voters that kept up with it.
+        """Whether the quorum goes on while a voter is down: where the leader was described, by the
+        voters that kept up with it, else by the copies.
         """
         up, own = self._keep_up, log.evidence.node_id
         if up is None and self.quorum.pulled is not None and self._are_few:
             return "; before it goes down, see in quorum-describe that the voters which keep up are a majority without it"
         if up is None:
-            return ""
+            return self._without(log)
         if own not in up:
             return "; it did not keep up with the leader when that was described, so start it first"
         left, away = sorted(up - {own}), sorted(self._voters - up)

@@ -59,7 +59,14 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.cases import led_by
-from tests.unit.faults.ends import ends_inside, of_another_quorum, rhythm, went_on_from_backups
+from tests.unit.faults.ends import (
+    cut,
+    ends_inside,
+    of_another_quorum,
+    rhythm,
+    went_on_from_backups,
+)
+from tests.unit.faults.table import AT
 
 LATER = START_MS + 60_000
 
@@ -245,6 +252,38 @@ def test_a_leader_that_has_committed_is_none_that_came_no_further(tmp_path: Path
     (row,) = rows_of(tmp_path, "newest_leader_commits")
     assert row.evidence["leaders_without_commit"] == 1
     assert "in a row" not in row.message
+
+
+def test_a_voter_that_lags_says_nothing_of_the_last_leader_of_a_shutdown(tmp_path: Path) -> None:
+    """Nobody was left to follow that leader; the voter that lags had not been copied from a clean
+    stop, and lacks what is committed.
+    """
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+        stopped(node, 12)
+    cut(nodes[2], AT[10])
+    assert [one.check for one in audit_of(quorum_of(tmp_path)).findings] == [
+        "voter_holds_committed_data"
+    ]
+    # Of a running quorum, it would be told.
+    nodes[1].segment(6).with_suffix(".index").unlink()
+    assert rows_of(tmp_path, "newest_leader_commits")
+
+
+@pytest.mark.parametrize("led", [True, False], ids=["it led the epoch", "nothing tells the epoch"])
+def test_who_holds_another_history_holds_nothing_of_what_a_voter_has_lost(
+    led: bool, tmp_path: Path
+) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].append(leader_change(12, 3, 3, LATER))
+    nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER))
+    if led:
+        nodes[2].quorum_state(leaderId=3, leaderEpoch=3)
+    else:
+        (nodes[2].folder / f"{13:020d}.snapshot").touch()
+    (row,) = rows_of(tmp_path, "log_end_lost")
+    assert (row.replica, row.evidence["held_intact_by"]) == ("3", ["1"])
 
 
 def test_a_clock_that_is_put_back_was_no_silence(tmp_path: Path) -> None:

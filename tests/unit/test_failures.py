@@ -17,9 +17,11 @@ import pytest
 
 from kraftlog import failures
 from kraftlog.cli import main
+from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.log import names
 from kraftlog.log.storage import folder_of_log
+from kraftlog.pipeline import judge
 from kraftlog.recover.kit import new_folder
 from tests.golden.cases import Replica
 
@@ -403,3 +405,23 @@ def test_a_reader_who_has_seen_enough_is_no_failure(command: str, form: str) -> 
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 0
+
+
+def test_a_defect_in_one_input_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, good, audited_alone = str(tmp_path), str(LOG.parent), judge.audit_input
+
+    def audit_input(roots: list[str], options: Options) -> judge.Judged:
+        return audited_alone(roots, options) if roots == [good] else [][0]
+
+    monkeypatch.setattr(judge, "audit_input", audit_input)
+    assert main(["audit", "--each", bad, good, "--format", "json"]) == 2
+    said = capsys.readouterr()
+    verdicts = [row for row in map(json.loads, said.out.splitlines()) if "exit_code" in row]
+    assert [(one["input"], one["exit_code"] == 2) for one in verdicts] == [
+        (bad, True),
+        (good, False),
+    ]
+    assert "this is a defect of kraftlog" in said.err
+    assert f"audit {bad} by itself with --debug" in said.err

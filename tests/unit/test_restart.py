@@ -24,7 +24,7 @@ from kraftlog.quorum.shortfalls import led_beyond, written_alone
 from kraftlog.report.answer import answer_of
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows
-from kraftlog.simulate.rows import Plans
+from kraftlog.simulate.rows import Plans, fetch_rows
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
     LIMITS,
@@ -397,6 +397,25 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
     assert told(tmp_path, "1")[1] == (
         "nothing is lost, but the quorum stands still while the node is down: the other voters at "
         "hand are not a majority"
+    )
+
+
+def test_a_voter_that_lags_stops_the_quorum_as_well_where_the_others_are_too_few(
+    tmp_path: Path,
+) -> None:
+    """As one does that alone holds something: what is to be waited for is told after that."""
+    nodes = quorum(tmp_path)
+    shutil.rmtree(nodes[1].home)
+    cut(nodes[0], AT[10])
+    nodes[2].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, healthy_log()[-1].ms))
+    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+    still = ", but the quorum stands still while the node is down: the other voters at hand are not a majority"
+    lags, alone = (told(tmp_path, one)[1] for one in "13")
+    assert (
+        lags == f"nothing is lost: what is missing from offset 10 on comes from the leader{still}"
+    )
+    assert alone.startswith(
+        f"nothing that is known to be committed is lost{still}; and wait until another voter holds"
     )
 
 
@@ -996,3 +1015,70 @@ def test_a_broker_without_a_log_fetches_it(tmp_path: Path) -> None:
     found = answers(tmp_path)["9"]
     why = "nothing is lost: its log is empty, and all of it comes from the leader"
     assert (found.safety, found.reason) == (Safety.SAFE, why)
+
+
+def test_a_voter_without_a_batch_is_held_against_nobody(tmp_path: Path) -> None:
+    """One that has just fetched a snapshot, or whose last segment was emptied, says where its log
+    ends, and not when that was written: the others tell that.
+    """
+    root = tmp_path / "replicas"
+    shutil.copytree(DATA / "lagging" / "replicas", root)
+    joined = root / "3" / "__cluster_metadata-0"
+    for path in [*joined.glob("*.log"), *joined.glob("*index"), *joined.glob("*.snapshot")]:
+        path.unlink()
+    (joined / f"{978:020d}.log").touch()
+    (joined / "leader-epoch-checkpoint").write_text("0\n0\n")
+    found = answers(root)
+    assert found["3"].safety == Safety.UNSAFE
+    assert "too few voters hold what is committed below offset 1261" in found["1"].reason
+
+
+def test_what_follows_something_else_is_not_of_what_a_leader_wrote(tmp_path: Path) -> None:
+    """One voter's copy differs, and goes on: the leader has lost nothing of that."""
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    (before,) = found(audit(tmp_path), "log_end_lost")
+    assert before.node_id == 2
+    replace_batch(nodes[0], 10, lambda one: replace(one, values=(topic("d", 4),)).raw())
+    assert found(audit(tmp_path), "committed_data_consistent")
+    assert not found(audit(tmp_path), "log_end_lost")
+
+
+def test_an_epoch_that_a_log_does_not_have_is_claimed_by_its_node(tmp_path: Path) -> None:
+    """Kafka takes the last entry of the file for the log's last epoch: the voter with a tail wins,
+    and the others cut what is committed. Kafka 4.3.1's KafkaRaftLog gives these answers.
+    """
+    root = tmp_path / "replicas"
+    shutil.copytree(DATA / "isolated" / "replicas", root)
+    claims = root / "2" / "__cluster_metadata-0" / "leader-epoch-checkpoint"
+    claims.chmod(0o600)
+    claims.write_text("0\n2\n1 0\n3 176\n")
+    (row,) = found(audit(root), "epoch_checkpoint_agrees")
+    assert (row.severity, row.row.offset) == ("critical", 176)
+    assert [one.node_id for one in found(audit(root), "voter_holds_committed_data")] == [2]
+    model = model_of(root)
+    answer = next(one for one in restarts(model) if one.replica == "2")
+    assert answer.safety == Safety.UNSAFE
+    assert answer.reason.startswith("its leader-epoch-checkpoint claims epoch 3")
+    wins = {one.candidate: one.can_win for one in Plans(model).elections()}
+    assert wins["2"]
+    fetches = {(one["follower"], one["leader"]): one for one in fetch_rows(model)}
+    cut = fetches["1", "2"]
+    assert (cut["answer"], cut["diverging_epoch"], cut["diverging_end_offset"]) == (
+        "diverging_epoch", 1, 176,
+    )  # fmt: skip
+
+
+def test_a_tail_under_the_epoch_that_replaces_it_is_not_cut(tmp_path: Path) -> None:
+    """The leader takes it for its own: no record is cut, and the two go on apart."""
+    root = tmp_path / "replicas"
+    shutil.copytree(DATA / "isolated" / "replicas", root)
+    for label in ("2", "12"):
+        claims = root / label / "__cluster_metadata-0" / "leader-epoch-checkpoint"
+        claims.chmod(0o600)
+        claims.write_text("0\n2\n1 0\n2 176\n")
+        answer = answers(root)[label]
+        assert answer.safety == Safety.UNSAFE
+        assert "claims epoch 2" in answer.reason
+    fetches = {(one["follower"], one["leader"]): one for one in fetch_rows(model_of(root))}
+    assert (fetches["2", "3"]["fetch_offset"], fetches["2", "3"]["answer"]) == (243, "records")

@@ -7,6 +7,7 @@ import pytest
 from kraftlog.quorum.epochs import (
     EpochEnd,
     EpochVector,
+    claimed_by,
     diverging_epoch,
     offset_for_leader_epoch,
     truncated_to,
@@ -71,6 +72,35 @@ def test_an_empty_log_knows_no_epoch() -> None:
     assert diverging_epoch(empty, 9, 3) == EpochEnd(0, 7)
     assert truncated_to(vector((3, 0), end=9), EpochEnd(0, 7)) == 7
     assert truncation_offset(empty, GAPPED) == 7
+
+
+@pytest.mark.parametrize(
+    ("entries", "claimed"),
+    [
+        # What the batches have above the entries is added; of what is below, nothing is claimed.
+        ([], ((1, 0), (2, 8))),
+        ([(1, 0)], ((1, 0), (2, 8))),
+        ([(1, 0), (2, 7)], ((1, 0), (2, 8))),
+        # An entry takes the place of what stands before it and does not fit.
+        ([(1, 0), (9, 5), (2, 8)], ((1, 0), (2, 8))),
+        ([(2, 8), (1, 0)], ((1, 0), (2, 8))),
+        # At the end of the log, or behind it, nothing was written of an epoch.
+        ([(1, 0), (2, 8), (3, 12)], ((1, 0), (2, 8))),
+        ([(1, 0), (7, 20)], ((1, 0), (2, 8))),
+        # The rest is believed.
+        ([(1, 0), (2, 8), (3, 9), (5, 11)], ((1, 0), (2, 8), (3, 9), (5, 11))),
+        ([(1, 0), (2, 8), (3, 7)], ((1, 0), (3, 7))),
+        ([(7, 0)], ((7, 0),)),
+    ],
+)
+def test_what_a_node_claims_by_its_file(
+    entries: list[tuple[int, int]], claimed: tuple[tuple[int, int], ...]
+) -> None:
+    assert claimed_by(entries, vector((1, 0), (2, 8), end=12)) == vector(*claimed, end=12)
+
+
+def test_an_empty_log_claims_nothing_above_its_snapshot() -> None:
+    assert claimed_by([(3, 0)], vector(end=12)) == vector(end=12)
 
 
 def test_an_epoch_that_wrote_nothing_is_forgotten() -> None:

@@ -423,9 +423,25 @@ def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(1, 0), (9, 5), (2, 8)])
 
 
-@fault("epoch_checkpoint_agrees", "warning", "1", 7, says="entry 3 7 follows 2 8")
+@fault("epoch_checkpoint_agrees", "critical", "1", 7, says="entry 3 7 follows 2 8")
 def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(1, 0), (2, 8), (3, 7)])
+
+
+@fault(
+    "epoch_checkpoint_agrees", "warning", "9", 9, says="would keep records that it has to cut",
+    sound=lambda nodes: observer(nodes, (1, 0), (2, 8)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A broker is elected by nobody."""
+    observer(nodes, (1, 0), (2, 8), (3, 9))
+
+
+def observer(nodes: list[Node], *entries: tuple[int, int]) -> None:
+    """Broker 9, with these entries of its epochs."""
+    node = Node(nodes[0].home.parent, 9)
+    node.write(healthy_log())
+    node.epochs(list(entries))
 
 
 def index(nodes: list[Node], *entries: tuple[int, int], more: bytes = b"") -> None:
