@@ -7,6 +7,7 @@ be wrong with the others. Removals in crowds are the one rule that keeps somethi
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,9 +37,11 @@ from kraftlog.state.arrow_events import Event
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied
 from kraftlog.state.partition_events import Flags, NewVersions
-from kraftlog.state.replay import FaultyRecord
+from kraftlog.state.replay import FaultyRecord, Visible
+from kraftlog.state.standing import Standing
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TABLE, TRANSACTION_TYPES
+from kraftlog.state.window import RecordWindow
 
 _DECLARED = tuple(vars(state_checks).values())
 _ON_RECORD = tuple(one for one in _DECLARED if isinstance(one, RecordRule))
@@ -248,26 +251,34 @@ class MassDeletion:
     _gone: dict[str, _Gone] = field(default_factory=dict)
     _worst: dict[str, Crowd] = field(default_factory=dict)
 
-    def see(
-        self, changes: Iterable[Change], state: State, now: int, offset: int
-    ) -> Iterator[Crowd]:
-        """Take in what one record removed; yields windows that are over."""
-        for table, worst in list(self._worst.items()):
-            if abs(now - self._gone[table].rows[-1].now) > self.limits.mass_deletion_window_ms:
-                del self._worst[table], self._gone[table]
-                yield worst
-        for change in changes:
-            if change.after is None and change.table in WATCHED:
-                yield from self._removed(change, state, now, offset)
+    def see(self, seen: Iterable[Visible], state: State) -> Iterator[Crowd]:
+        """Take in what everyone sees from a record on, with which a transaction may have ended, and
+        the state behind it; yields windows that are over.
+        """
+        watched = [one for one in seen if one.change.table in WATCHED]
+        left = {one.change.table: len(state.rows(one.change.table)) for one in watched}
+        for one in watched:
+            left[one.change.table] -= _more(one.change)
+        for one in watched:
+            change, now, offset = one.change, one.origin.timestamp, one.origin.offset or 0
+            left[change.table] += _more(change)
+            yield from self._over(now)
+            if change.after is None:
+                yield from self._removed(change, left[change.table], now, offset)
             elif change.before is None and change.table in self._gone:
                 window_ms = self.limits.mass_deletion_window_ms
                 self._gone[change.table].add_young(now, offset, change.key, window_ms)
 
-    def _removed(self, change: Change, state: State, now: int, offset: int) -> Iterator[Crowd]:
+    def _over(self, now: int) -> Iterator[Crowd]:
+        for table, worst in list(self._worst.items()):
+            if abs(now - self._gone[table].rows[-1].now) > self.limits.mass_deletion_window_ms:
+                del self._worst[table], self._gone[table]
+                yield worst
+
+    def _removed(self, change: Change, left: int, now: int, offset: int) -> Iterator[Crowd]:
         table = change.table
         gone = self._gone.setdefault(table, _Gone())
         gone.add(now, offset, change, self.limits.mass_deletion_window_ms)
-        left = len(state.rows(table))
         start = gone.crowd(left, partial(self._many, table))
         if start is None:
             return
@@ -330,6 +341,11 @@ class MassDeletion:
             self._worst[table] = Crowd(table, first, last, removed, total, many_from, names)
 
 
+def _more(change: Change) -> int:
+    """How many more rows there are by a change."""
+    return (change.after is not None) - (change.before is not None)
+
+
 def _as_key(part: Any) -> Any:
     """A key as it was before it was JSON."""
     return tuple(map(_as_key, part)) if isinstance(part, list) else part
@@ -348,7 +364,8 @@ class Rules:
     """All rules over one history; `base_offsets` are those of its batches, `expected_bases` where
     their controllers took them to begin, as lists: one look into an array lets go of Python's lock,
     and waits for it behind other threads. `past` gathers what the newest state does not say of
-    itself.
+    itself, and everyone may see. What a transaction hides is kept aside until it ends: `_gone` are
+    the topics that its own records miss, `_led` is what they make of leaders.
     """
 
     base_offsets: list[int]
@@ -356,12 +373,28 @@ class Rules:
     issues: Issues
     deletions: MassDeletion
     past: Past = field(default_factory=Past)
+    _gone: Past = field(default_factory=Past, init=False)
+    _led: Past | None = field(default=None, init=False)
 
     @staticmethod
     def over(links: Chain, issues: Issues, limits: Thresholds) -> "Rules":
         """Those of the history that some links are."""
         expected = expected_bases(links).tolist()
         return Rules(links.base.tolist(), expected, issues, MassDeletion(limits))
+
+    def forget(self) -> None:
+        """The records from here on do not follow those up to here."""
+        self.past, self._gone, self._led = Past(), Past(), None
+
+    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
+        """See `known.Watcher`."""
+        if is_shown and self._led is not None:
+            self.past.led_as(self._led)
+        if not is_hidden:
+            self._led = None
+        elif self._led is None:
+            self._led = self.past.copy()
+        (self.past if self._led is None else self._led).leaders(window, met)
 
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
@@ -370,23 +403,31 @@ class Rules:
         offset = event.origin.offset or 0
         at = bisect_right(self.base_offsets, offset) - 1
         bases = self.base_offsets[at], self.expected_bases[at]
-        step = Incoming(event.origin.type, event.data, offset, *bases, state, self.past.topics)
+        gone = ChainMap(self._gone.topics, self.past.topics)
+        step = Incoming(event.origin.type, event.data, offset, *bases, state, gone)
         self._tell(offset, *rules_before(step))
 
     def changed(
-        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+        self,
+        event: Event,
+        state: State,
+        changes: tuple[Change, ...],
+        seen: list[Visible],
+        faults: list[FaultyRecord],
     ) -> None:
         """See `known.Watcher`."""
         origin, offset = event.origin, event.origin.offset or 0
-        self.past.take(changes, offset, origin.timestamp)
-        if event.data is None or origin.type in TRANSACTION_TYPES:
-            return
-        if faults or any(one.table in _TABLES for one in changes):
+        for one in seen:
+            self.past.take((one.change,), one.origin.offset or 0, one.origin.timestamp)
+        if origin.type in TRANSACTION_TYPES and not faults:
+            self._gone = Past()
+        elif not seen:
+            self._gone.take(changes, offset, origin.timestamp)
+        if event.data is not None and (faults or any(one.table in _TABLES for one in changes)):
             fault = faults[0] if faults else None
             self._tell(offset, *rules_after(Applied(origin, event.data, changes, fault, None)))
-        if not event.is_control:
-            for window in self.deletions.see(changes, state, origin.timestamp, offset):
-                self._mass_deletion(window)
+        for window in self.deletions.see(seen, state):
+            self._mass_deletion(window)
 
     def suspects(self, versions: NewVersions) -> Flags:
         """See `known.Watcher`."""

@@ -19,6 +19,7 @@ from kraftlog.quorum import snapshots
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voter_changes import _without_named
 from kraftlog.report.verdict import headline
+from kraftlog.state.replay import Origin, Visible
 from kraftlog.state.state import Change, State
 from tests.unit.audit_logs import Node, audit, healthy_log
 
@@ -64,8 +65,13 @@ def held(events: list[Event]) -> list[int]:
 
 def seen(watcher: MassDeletion, offset: int, now: int, came: set[int], left: int) -> list[Crowd]:
     changes = [Change("topics", (str(one),), None, {"name": str(one)}) for one in sorted(came)]
-    found = [*watcher.see(changes, STATES[left], now, offset)]
-    return [*found, *watcher.see([named(offset)], STATES[left], now, offset)]
+    found = [*watcher.see(visible(changes, now, offset), STATES[left + 1])]
+    return [*found, *watcher.see(visible([named(offset)], now, offset), STATES[left])]
+
+
+def visible(changes: list[Change], now: int, offset: int) -> list[Visible]:
+    origin = Origin(offset, now, 1, "")
+    return [Visible(one, origin, offset + 1, now) for one in changes]
 
 
 def told(events: list[Event]) -> list[Crowd]:
@@ -254,6 +260,19 @@ def test_what_comes_in_place_of_a_crowd_is_none_of_what_was_there() -> None:
     (found,) = told([(300 * at, 19 - at, at > 0, -1) for at in range(15)])
     assert (found.removed, found.total) == (15, 20)
     assert told([(300 * at, 19 - at, at > 0, -1) for at in range(10)]) == []
+
+
+def test_a_transaction_is_a_crowd_by_what_there_was_before_each() -> None:
+    """All of it is seen at once, with what came in it."""
+    gone = visible([named(at) for at in range(6)], 0, 5)
+    came = visible([named(at)._replace(before=None, after={"name": "n"}) for at in (20, 21)], 0, 6)
+    watcher = MassDeletion(LIMITS)
+    assert not [*watcher.see([*gone, *came], STATES[6 + 2])]
+    assert not [*watcher.rest()], "6 of 12 are not more than half"
+    watcher = MassDeletion(LIMITS)
+    assert not [*watcher.see([*gone, *came], STATES[5 + 2])]
+    (found,) = watcher.rest()
+    assert (found.first_offset, found.removed, found.total) == (5, 6, 11)
 
 
 def test_what_went_before_a_crowd_came_hides_nothing() -> None:
