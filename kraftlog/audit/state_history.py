@@ -11,7 +11,7 @@ KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -39,13 +39,12 @@ from kraftlog.quorum.evidence import (
     RecordIssue,
     StateEvidence,
 )
-from kraftlog.quorum.health import Health, Leaders, Past, health_of
+from kraftlog.quorum.health import Health, health_of
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.declare import Key
 from kraftlog.state.known import Known
-from kraftlog.state.standing import Standing, Topics, by_key
+from kraftlog.state.standing import Topics
 from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow, ahead
 
@@ -235,7 +234,7 @@ class StateHistory:
         """Offsets are missing: the state is not known any more."""
         self._settle()
         self._lines = []
-        self._rules.past = Past()
+        self._rules.forget()
         if reached is not None:
             for check in RULE_CHECKS:
                 self._skip(check, "quorum", f"{offsets_are(reached, base)} missing")
@@ -280,7 +279,6 @@ class StateHistory:
         doubt = None if line.doubt else _first_in(window, self._doubts)
         watched = window if doubt is None else window.between(window.start_offset, doubt.offset)
         if is_first and line.doubt is None:
-            self._rules.past.leaders(watched, _leaders_of(line.state.partitions))
             line.state.advance(watched, self._rules)
             self._note_judged(watched)
         else:
@@ -567,16 +565,6 @@ def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:
 
 def _labels(group: list[SnapshotView]) -> set[str]:
     return {one.replica for one in group}
-
-
-def _leaders_of(standing: Standing) -> Leaders:
-    """Who leads each partition of some topics in a state."""
-
-    def leaders(topics: Collection[str]) -> Mapping[Key, int]:
-        found = by_key(standing.versions(standing.of_topics(topics)), ("leader",))
-        return {key: value["leader"] for key, value in found.items()}
-
-    return leaders
 
 
 def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -7,8 +7,12 @@ be wrong with the others. Removals in crowds are the one rule that keeps somethi
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from heapq import merge
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +37,11 @@ from kraftlog.state.arrow_events import Event
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied
 from kraftlog.state.partition_events import Flags, NewVersions
-from kraftlog.state.replay import FaultyRecord
+from kraftlog.state.replay import FaultyRecord, Visible
+from kraftlog.state.standing import Standing
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TABLE, TRANSACTION_TYPES
+from kraftlog.state.window import RecordWindow
 
 _DECLARED = tuple(vars(state_checks).values())
 _ON_RECORD = tuple(one for one in _DECLARED if isinstance(one, RecordRule))
@@ -90,9 +96,7 @@ _LONGER = 4
 own rhythm, as of a script that removes one after the other.
 """
 _STARTS = 64
-"""So many removals behind a pause, the latest ones, are looked at as the beginning of a crowd."""
-_CAME = 1 << 62
-"""So long is the pause where something came."""
+"""So many removals, the latest ones, are looked at as the beginning of a crowd."""
 NAMES_KEPT = 100
 """So many names of one crowd are kept; all are counted."""
 
@@ -138,9 +142,10 @@ class _Removal(NamedTuple):
 class _Gone:
     """What went of one kind, and from which on it is close enough to the last one to count; a
     removal takes the same time, however many went before. A pause is a time without a removal, far
-    longer than those that follow it, or that something came: the state before a crowd is to hold
-    all of it. So of a crowd only what had come before its first one counts: `young` is what has
-    come lately and may go, `since` are the offsets at which those came that went, in order.
+    longer than those that follow it. The state before a crowd is to hold all of it, so only what
+    had come before its first one counts, gone or not, and one may begin where something came that
+    has gone since. `young` is what has come lately and is still there, `came` are its offsets in
+    order, `since` those at which that came which went.
     """
 
     rows: list[_Removal] = field(default_factory=list)
@@ -148,24 +153,32 @@ class _Gone:
     pauses: list[_Pause] = field(default_factory=list)
     young: dict[Key, int] = field(default_factory=dict)
     since: list[int] = field(default_factory=list)
+    came: list[int] = field(init=False)
 
-    def came(self, now: int, offset: int, key: Key, window_ms: int) -> None:
-        """What goes from here on may be a crowd alone, however soon."""
-        if not self.rows:
-            return
-        if abs(now - self.rows[-1].now) > window_ms:
-            self.young.clear()
-        else:
+    def __post_init__(self) -> None:
+        self.came = sorted(self.young.values())
+
+    def add_young(self, now: int, offset: int, key: Key, window_ms: int) -> None:
+        """Take in what came."""
+        if self.rows and abs(now - self.rows[-1].now) <= window_ms:
+            self._forget(key)
             self.young[key] = offset
-        if not self._is_behind_one:
-            self.pauses.append(_Pause(len(self.rows), _CAME))
+            insort(self.came, offset)
+
+    def _forget(self, key: Key) -> int:
+        """Since when something has been there that came lately; −1 else."""
+        since = self.young.pop(key, -1)
+        if since >= 0:
+            del self.came[bisect_left(self.came, since)]
+        return since
 
     def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
+        """Take in what went."""
         while self.start < len(self.rows) and abs(now - self.rows[self.start].now) > window_ms:
             self.start += 1
-        if self.rows and not self._is_behind_one:
+        if self.rows:
             self._pause(now - self.rows[-1].now)
-        since = self.young.pop(change.key, -1)
+        since = self._forget(change.key)
         self.rows.append(_Removal(now, offset, change, since))
         if since >= 0:
             insort(self.since, since)
@@ -175,12 +188,8 @@ class _Gone:
             del self.rows[: self.start]
             self.start = 0
             self.young = {key: at for key, at in self.young.items() if at > first}
+            del self.came[: bisect_right(self.came, first)]
             del self.since[: bisect_left(self.since, first)]
-
-    @property
-    def _is_behind_one(self) -> bool:
-        """Whether the next removal begins behind a pause, as something came before it."""
-        return bool(self.pauses) and self.pauses[-1].at == len(self.rows)
 
     def _pause(self, ms: int) -> None:
         """Those before it that are not far longer are none."""
@@ -189,20 +198,41 @@ class _Gone:
         if ms > _PAUSE_MS:
             self.pauses.append(_Pause(len(self.rows), ms))
 
-    def crowd(self, is_many: Callable[[int], bool]) -> int | None:
+    def crowd(self, left: int, is_many: Callable[[int, int], bool]) -> int | None:
         """Where the crowd begins: what went long before it is no part of it, as long as the crowd
-        alone is enough. None where none is enough.
+        alone is enough. None where none is enough. `left` are there now.
         """
-        if not is_many(len(self.rows) - self.start):
+        if not is_many(len(self.rows) - self.start, self.left(self.start, left)):
             return None
-        latest = (one.at for one in self.pauses[: -_STARTS - 1 : -1] if one.at > self.start)
-        starts = (at for at in (*latest, self.start) if is_many(self.count(at)))
-        return next(starts, None)
+        starts = merge(self._behind_pauses(), self._behind_young(), reverse=True)
+        latest = (at for at in islice(starts, _STARTS) if at > self.start)
+        known = (*latest, self.start)
+        return next((at for at in known if is_many(self.count(at), self.left(at, left))), None)
+
+    def _behind_pauses(self) -> Iterator[int]:
+        """Those that begin behind a pause, the latest first."""
+        return (one.at for one in reversed(self.pauses))
+
+    def _behind_young(self) -> Iterator[int]:
+        """The first ones to go behind each that came and went, the latest first."""
+        at = len(self.since)
+        while at > 0:
+            row = bisect_left(self.rows, self.since[at - 1], key=lambda one: one.offset)
+            yield row
+            at = bisect_right(self.since, self.rows[row - 1].offset) if row else 0
 
     def count(self, start: int) -> int:
-        """How many there were before the first one of a crowd went."""
-        later = len(self.since) - bisect_right(self.since, self.rows[start].offset)
-        return len(self.rows) - start - later
+        """How many went of what was there before the first one of a crowd went."""
+        return len(self.rows) - start - _above(self.since, self.rows[start].offset)
+
+    def left(self, start: int, left: int) -> int:
+        """How many of it are left; `left` are there now."""
+        return left - _above(self.came, self.rows[start].offset)
+
+
+def _above(offsets: list[int], first: int) -> int:
+    """How many of some offsets, which are in order, are above one."""
+    return len(offsets) - bisect_right(offsets, first)
 
 
 def _behind(pauses: Iterable[_Pause], start: int) -> list[_Pause]:
@@ -214,34 +244,42 @@ def _behind(pauses: Iterable[_Pause], start: int) -> list[_Pause]:
 class MassDeletion:
     """Watches how many objects of each kind go within a window of time; tells each crowd once, at
     its largest; of two that overlap, the larger one. What came after the first of a crowd went is
-    not counted with it: no state ever held both.
+    not counted with it, neither as gone nor as left: no state ever held both.
     """
 
     limits: Thresholds
     _gone: dict[str, _Gone] = field(default_factory=dict)
     _worst: dict[str, Crowd] = field(default_factory=dict)
 
-    def see(
-        self, changes: Iterable[Change], state: State, now: int, offset: int
-    ) -> Iterator[Crowd]:
-        """Take in what one record removed; yields windows that are over."""
+    def see(self, seen: Iterable[Visible], state: State) -> Iterator[Crowd]:
+        """Take in what everyone sees from a record on, with which a transaction may have ended, and
+        the state behind it; yields windows that are over.
+        """
+        watched = [one for one in seen if one.change.table in WATCHED]
+        left = {one.change.table: len(state.rows(one.change.table)) for one in watched}
+        for one in watched:
+            left[one.change.table] -= _more(one.change)
+        for one in watched:
+            change, now, offset = one.change, one.origin.timestamp, one.origin.offset or 0
+            left[change.table] += _more(change)
+            yield from self._over(now)
+            if change.after is None:
+                yield from self._removed(change, left[change.table], now, offset)
+            elif change.before is None and change.table in self._gone:
+                window_ms = self.limits.mass_deletion_window_ms
+                self._gone[change.table].add_young(now, offset, change.key, window_ms)
+
+    def _over(self, now: int) -> Iterator[Crowd]:
         for table, worst in list(self._worst.items()):
             if abs(now - self._gone[table].rows[-1].now) > self.limits.mass_deletion_window_ms:
                 del self._worst[table], self._gone[table]
                 yield worst
-        for change in changes:
-            if change.after is None and change.table in WATCHED:
-                yield from self._removed(change, state, now, offset)
-            elif change.before is None and change.table in self._gone:
-                window_ms = self.limits.mass_deletion_window_ms
-                self._gone[change.table].came(now, offset, change.key, window_ms)
 
-    def _removed(self, change: Change, state: State, now: int, offset: int) -> Iterator[Crowd]:
+    def _removed(self, change: Change, left: int, now: int, offset: int) -> Iterator[Crowd]:
         table = change.table
         gone = self._gone.setdefault(table, _Gone())
         gone.add(now, offset, change, self.limits.mass_deletion_window_ms)
-        left = len(state.rows(table))
-        start = gone.crowd(lambda count: self._many(table, count, left))
+        start = gone.crowd(left, partial(self._many, table))
         if start is None:
             return
         removed, first = gone.count(start), gone.rows[start].offset
@@ -257,9 +295,8 @@ class MassDeletion:
         if worst is None or removed >= worst.removed or is_the_crowd:
             kept = gone.rows[start : start + NAMES_KEPT]
             names = tuple(one.change for one in kept if one.since <= first)
-            self._worst[table] = Crowd(
-                table, first, offset, removed, left + removed, many_from, names
-            )
+            total = gone.left(start, left) + removed
+            self._worst[table] = Crowd(table, first, offset, removed, total, many_from, names)
 
     def _many(self, table: str, removed: int, left: int) -> bool:
         limits = self.limits
@@ -304,6 +341,11 @@ class MassDeletion:
             self._worst[table] = Crowd(table, first, last, removed, total, many_from, names)
 
 
+def _more(change: Change) -> int:
+    """How many more rows there are by a change."""
+    return (change.after is not None) - (change.before is not None)
+
+
 def _as_key(part: Any) -> Any:
     """A key as it was before it was JSON."""
     return tuple(map(_as_key, part)) if isinstance(part, list) else part
@@ -322,7 +364,8 @@ class Rules:
     """All rules over one history; `base_offsets` are those of its batches, `expected_bases` where
     their controllers took them to begin, as lists: one look into an array lets go of Python's lock,
     and waits for it behind other threads. `past` gathers what the newest state does not say of
-    itself.
+    itself, and everyone may see. What a transaction hides is kept aside until it ends: `_gone` are
+    the topics that its own records miss, `_led` is what they make of leaders.
     """
 
     base_offsets: list[int]
@@ -330,12 +373,28 @@ class Rules:
     issues: Issues
     deletions: MassDeletion
     past: Past = field(default_factory=Past)
+    _gone: Past = field(default_factory=Past, init=False)
+    _led: Past | None = field(default=None, init=False)
 
     @staticmethod
     def over(links: Chain, issues: Issues, limits: Thresholds) -> "Rules":
         """Those of the history that some links are."""
         expected = expected_bases(links).tolist()
         return Rules(links.base.tolist(), expected, issues, MassDeletion(limits))
+
+    def forget(self) -> None:
+        """The records from here on do not follow those up to here."""
+        self.past, self._gone, self._led = Past(), Past(), None
+
+    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
+        """See `known.Watcher`."""
+        if is_shown and self._led is not None:
+            self.past.led_as(self._led)
+        if not is_hidden:
+            self._led = None
+        elif self._led is None:
+            self._led = self.past.copy()
+        (self.past if self._led is None else self._led).leaders(window, met)
 
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
@@ -344,23 +403,31 @@ class Rules:
         offset = event.origin.offset or 0
         at = bisect_right(self.base_offsets, offset) - 1
         bases = self.base_offsets[at], self.expected_bases[at]
-        step = Incoming(event.origin.type, event.data, offset, *bases, state, self.past.topics)
+        gone = ChainMap(self._gone.topics, self.past.topics)
+        step = Incoming(event.origin.type, event.data, offset, *bases, state, gone)
         self._tell(offset, *rules_before(step))
 
     def changed(
-        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+        self,
+        event: Event,
+        state: State,
+        changes: tuple[Change, ...],
+        seen: list[Visible],
+        faults: list[FaultyRecord],
     ) -> None:
         """See `known.Watcher`."""
         origin, offset = event.origin, event.origin.offset or 0
-        self.past.take(changes, offset, origin.timestamp)
-        if event.data is None or origin.type in TRANSACTION_TYPES:
-            return
-        if faults or any(one.table in _TABLES for one in changes):
+        for one in seen:
+            self.past.take((one.change,), one.origin.offset or 0, one.origin.timestamp)
+        if origin.type in TRANSACTION_TYPES and not faults:
+            self._gone = Past()
+        elif not seen:
+            self._gone.take(changes, offset, origin.timestamp)
+        if event.data is not None and (faults or any(one.table in _TABLES for one in changes)):
             fault = faults[0] if faults else None
             self._tell(offset, *rules_after(Applied(origin, event.data, changes, fault, None)))
-        if not event.is_control:
-            for window in self.deletions.see(changes, state, origin.timestamp, offset):
-                self._mass_deletion(window)
+        for window in self.deletions.see(seen, state):
+            self._mass_deletion(window)
 
     def suspects(self, versions: NewVersions) -> Flags:
         """See `known.Watcher`."""

@@ -26,7 +26,7 @@ from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 
 _UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
 
-_FORM = 5
+_FORM = 6
 """How rows say what goes on; after those of another form, all is told anew."""
 
 

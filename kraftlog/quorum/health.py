@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.history import milliseconds
 from kraftlog.state.partition_events import Flags, Longs
-from kraftlog.state.standing import by_key
+from kraftlog.state.standing import Standing, by_key
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TOPIC_RESOURCE
 from kraftlog.state.window import RecordWindow
@@ -91,7 +91,7 @@ class Past:
     voters_back: dict[Key, tuple[Since, Since]] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change], offset: int, timestamp: int) -> None:
-        """Take in what one record changed."""
+        """Take in what one record changed, once everyone may see it."""
         now = Since(offset, timestamp)
         for change in changes:
             if change.table == "brokers":
@@ -113,9 +113,9 @@ class Past:
         else:
             self.fenced.pop(broker, None)
 
-    def leaders(self, window: RecordWindow, before: "Leaders") -> None:
-        """Take in which partitions a window leaves without a leader, which get one, and how;
-        `before` gives who leads partitions of some topics where the window begins.
+    def leaders(self, window: RecordWindow, met: Standing) -> None:
+        """Take in which partitions a window leaves without a leader, which get one, and how; `met`
+        is what stands where the window begins.
         """
         held = [(name.lower(), window.records[name]) for name in _LEADS if window.has(name)]
         topics = {key[0] for key in self.leaderless}
@@ -131,8 +131,9 @@ class Past:
             return
         asked = pa.array(sorted(topics), pa.string())
         found = [one for payload, rows in held for one in _leads(rows, payload, asked)]
-        known = before(lost) if lost else {}
-        self.led_by |= {key: leader for key, leader in known.items() if leader != NO_LEADER}
+        known = by_key(met.versions(met.of_topics(lost)), ("leader",))
+        leaders = {key: value["leader"] for key, value in known.items()}
+        self.led_by |= {key: leader for key, leader in leaders.items() if leader != NO_LEADER}
         for one in sorted(found):
             self._led(one)
 
@@ -147,6 +148,11 @@ class Past:
             times = self.unclean[one.key].times if one.key in self.unclean else 0
             self.unclean[one.key] = Unclean(now, one.leader, times + 1)
 
+    def led_as(self, other: "Past") -> None:
+        """Know of leaders what another one knows."""
+        self.leaderless, self.led_by = other.leaderless, other.led_by
+        self.unclean = other.unclean
+
     def copy(self) -> "Past":
         """What it knows by now."""
         return Past(*(dict(getattr(self, one.name)) for one in fields(self)))
@@ -160,10 +166,6 @@ class Past:
 
 def _topics(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.struct_field(values, "topic_id").cast(pa.string())
-
-
-Leaders = Callable[[Collection[str]], Mapping[Key, int]]
-"""Who leads each partition of some topics."""
 
 
 class _Lead(NamedTuple):

@@ -24,7 +24,8 @@ from kraftlog.state.image import Image
 from kraftlog.state.known import Known
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.state.partition_events import Flags, NewVersions
-from kraftlog.state.replay import FaultyRecord, unknown_record
+from kraftlog.state.replay import FaultyRecord, Visible, unknown_record
+from kraftlog.state.standing import Standing
 from kraftlog.state.state import Change, State
 from kraftlog.state.window import WINDOW_RECORDS, RecordWindow, ahead
 
@@ -110,8 +111,16 @@ class _Faults:
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
 
+    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
+        """See `known.Watcher`."""
+
     def changed(
-        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+        self,
+        event: Event,
+        state: State,
+        changes: tuple[Change, ...],
+        seen: list[Visible],
+        faults: list[FaultyRecord],
     ) -> None:
         """See `known.Watcher`."""
         self._new += faults

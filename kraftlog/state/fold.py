@@ -102,7 +102,7 @@ class Watch:
 
 
 class Led(NamedTuple):
-    """What the records before an offset say of who leads a partition: since when it has no leader
+    """What the records that count at an offset say of who leads a partition: since when it has no leader
     (offset and time; the offset is negative where it had none in the base) and who led it before;
     its newest unclean election (offset, time, leader), and how many there were.
     """
@@ -332,13 +332,13 @@ class _Fold:
         return pa.ListArray.from_arrays(pa.array(ends), held, type=lists.type)
 
     def led(self, watch: Watch, end: int) -> Iterator[Led]:
-        """What the records before an offset say of leaders, of the partitions that have none or had
-        an unclean election.
+        """What the records that count at an offset say of leaders, of the partitions that have none
+        or had an unclean election.
         """
         events = self.events
         leader = self._of_records("leader")
         told = (events.kinds == PUT) | (events.kinds == CHANGE)
-        told &= events.offsets < end
+        told &= events.since <= end
         unclean = told & (events.offsets >= 0) & (leader >= 0)
         unclean &= self._of_records("leader_recovery_state") == 1
         gives = told & (leader != -1) & (leader != -2)

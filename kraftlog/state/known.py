@@ -29,6 +29,12 @@ from kraftlog.state.window import RecordWindow
 class Watcher(SmallWatcher, Protocol):
     """Who looks on while records are applied."""
 
+    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
+        """The next records before they are applied, and the partitions that they meet. A
+        transaction that is open at their end hides them, or one ends here that has hidden others
+        up to here.
+        """
+
     def suspects(self, versions: NewVersions) -> Flags:
         """Which of the versions that partitions' records begin are to be looked at."""
 
@@ -78,6 +84,9 @@ class Known:
                 self.partitions, self._before = self._before, None
             elif kind == END:
                 self._before = None
+            if watcher is not None:
+                is_hidden = self._before is not None
+                watcher.part(piece, self.partitions, is_hidden=is_hidden, is_shown=kind == END)
             self._piece(piece, watcher)
 
     def _pieces(self, window: RecordWindow) -> Iterator[tuple[RecordWindow, str]]:

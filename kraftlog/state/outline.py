@@ -117,9 +117,16 @@ class SmallWatcher(Protocol):
         """A record of a small table, and the state that it meets."""
 
     def changed(
-        self, event: Event, state: State, changes: tuple[Change, ...], faults: list[FaultyRecord]
+        self,
+        event: Event,
+        state: State,
+        changes: tuple[Change, ...],
+        seen: list[Visible],
+        faults: list[FaultyRecord],
     ) -> None:
-        """The same record, the state behind it, and what became of it."""
+        """The same record, the state behind it, what it changed, visible or not, what became
+        visible by it, and what is wrong with it.
+        """
 
 
 def taken(
@@ -136,7 +143,7 @@ def taken(
     before = len(replay.faults)
     changes, seen = replay.take(origin, data, event.is_control)
     if watcher is not None:
-        watcher.changed(event, replay.current, changes, replay.faults[before:])
+        watcher.changed(event, replay.current, changes, seen, replay.faults[before:])
     return changes, seen
 
 

@@ -122,34 +122,37 @@ def of_known_topic(state: StateView, data: Data) -> Data:
 
 
 def whole_partition(state: StateView, data: Data) -> Data:
-    """Directories for every replica, no null lists, a recovery state that exists."""
+    """A directory for every replica, no null lists, a recovery state that exists."""
     if data["leaderRecoveryState"] not in (0, 1):
         raise ReplayFault("bad_value", f"leaderRecoveryState is {data['leaderRecoveryState']}")
     return {
         **data,
-        "directories": _directories(data["directories"], len(data["replicas"])),
+        "directories": _one_each(data["directories"], len(data["replicas"])),
         "eligibleLeaderReplicas": data["eligibleLeaderReplicas"] or [],
         "lastKnownElr": data["lastKnownElr"] or [],
     }
 
 
-def _directories(directories: list[str], count: int) -> list[str]:
-    if len(directories) == count:
-        return directories
-    if any(one != MIGRATING for one in directories):
+def _one_each(directories: list[str], count: int) -> list[str]:
+    """As many directories as there are replicas, where any is given."""
+    if directories and len(directories) != count:
         raise ReplayFault(
             "bad_value", f"the number of replicas is {count}, of directories {len(directories)}"
         )
-    return [MIGRATING] * count
+    return directories or [MIGRATING] * count
 
 
 def refit_directories(old: Data, new: Data, record: Data) -> Data:
     """After a change: the record's directories, else the old ones by position; they must fit the
-    replicas.
+    replicas, unless no place is known at all, and the record does not name both lists.
     """
     if record.get("replicas") is None and record.get("directories") is None:
         return new
-    return {**new, "directories": _directories(new["directories"], len(new["replicas"]))}
+    directories = new["directories"]
+    names_both = record.get("replicas") is not None and record.get("directories") is not None
+    if not names_both and all(one == MIGRATING for one in directories):
+        directories = []
+    return {**new, "directories": _one_each(directories, len(new["replicas"]))}
 
 
 def known_principals(state: StateView, data: Data) -> Data:

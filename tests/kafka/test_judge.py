@@ -87,6 +87,39 @@ def test_what_4_4_added_changes_the_state_as_it_does_there(
         assert judged.facts["fault_count"] == len(ours.faults) == 0
 
 
+@pytest.mark.parametrize("release", [JUDGE, NEWEST])
+def test_directories_that_are_not_as_many_as_the_replicas(release: str, tmp_path: Path) -> None:
+    """Beside replicas, as many are asked for though no place in them is known."""
+    topic, unknown = "A" * 21 + "E", "A" * 22
+    ids = {"partitionId": 0, "topicId": topic}
+    held = {"isr": [1], "leader": 1, "leaderEpoch": 0, "partitionEpoch": 0}
+
+    def put(count: int) -> kafka_judge.Row:
+        data = {**ids, **held, "replicas": [1, 2], "directories": [unknown] * count}
+        return {"type": "PARTITION_RECORD", "version": 2, "data": data}
+
+    def change(**data: list[int] | list[str]) -> kafka_judge.Row:
+        return {"type": "PARTITION_CHANGE_RECORD", "version": 2, "data": {**ids, **data}}
+
+    named = {"type": "TOPIC_RECORD", "version": 0, "data": {"name": "orders", "topicId": topic}}
+    steps = [
+        *(level(30), named, put(0), put(2), put(1), put(3)),
+        *(change(directories=[unknown] * count) for count in (0, 1, 3)),
+        *(change(replicas=[1, 2, 3], directories=[unknown] * count) for count in (2, 4, 0, 3)),
+        change(replicas=[2]),
+    ]
+    log_dir = kafka_judge.make_script(
+        [{"records": [step]} for step in steps], tmp_path / kafka_judge.PARTITION, release=release
+    )
+    (replica,) = find_replicas([str(log_dir)])
+    judged, ours = kafka_judge.image(log_dir, release=release), built(replica, len(steps))
+    assert judged.lines == canonical_lines(ours.state)
+    for offset, told in zip([4, 5, 9, 10], judged.facts["faults"], strict=True):
+        assert f"record from offset {offset}: " in told
+        assert "lengths for replicas and directories do not match" in told
+    assert [one.origin.offset for one in ours.faults] == [4, 5, 9, 10]
+
+
 @pytest.mark.parametrize("seed", [2, 20261121])
 def test_random_history(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log_dir = kafka_judge.fuzz(

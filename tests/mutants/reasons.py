@@ -21,8 +21,6 @@ EQUAL: dict[str, str] = {
     "ranking.py Candidate.order: 0 -> 1": "it is the same for all replicas that restore nothing",
     "checkpoint.py write_checkpoint: < 0 -> < 1": "the first leader's epoch is 1",
     "fold.py _Fold._applied: -1 -> +1": "a topic has no row of its own",
-    "watch.py Rules.changed: event.data is None or event.origin.type in TRANSACTION_TYPES -> ": "such "
-    "records change nothing that is watched, and what is wrong with them is told elsewhere",
     "join.py after_crash: takeover.Step(": "a crash asks for the disk alone",
     "rows.py likely_leaders: 0 -> 1": "the newest log is never empty",
     'checkpoint.py _write_once: ".part"': "the name of a file that nobody sees",

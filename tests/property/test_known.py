@@ -15,9 +15,9 @@ from kraftlog.audit.images import are_equal, images_apart, images_differ
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import Incoming, Issue
 from kraftlog.audit.told import led_past
-from kraftlog.audit.watch import MassDeletion, Rules, rules_after, rules_before, suspects
+from kraftlog.audit.watch import Crowd, MassDeletion, Rules, rules_after, rules_before, suspects
 from kraftlog.decode.rows import row_schema
-from kraftlog.quorum.health import Past
+from kraftlog.quorum.health import Past, Since
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied, Led, Watch, fold_partitions, value_schema
@@ -30,7 +30,11 @@ from kraftlog.state.versions import CHANGE, PUT, holding_at
 from kraftlog.state.window import RecordWindow
 from tests.property.test_state_history import Record, all_events, decode, histories, sound_log
 
-TRANSACTIONS = {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD", "ABORT_TRANSACTION_RECORD"}
+ABORT = "ABORT_TRANSACTION_RECORD"
+TRANSACTIONS = {"BEGIN_TRANSACTION_RECORD", "END_TRANSACTION_RECORD", ABORT}
+NOTHING: Record = ("NO_OP_RECORD", 0, {})
+
+cuts = st.lists(st.integers(0, 61), max_size=4)
 
 
 class ByDefinition(Replay):
@@ -39,20 +43,28 @@ class ByDefinition(Replay):
     def __init__(self) -> None:
         super().__init__()
         self.told: list[tuple[int, Issue]] = []
-        self.past = Past()
+        self.gone = dict[str, tuple[str, Since]]()
+        self.gone_before = self.gone
 
     def take(self, event: Event) -> None:  # type: ignore[override]
         origin, data = event.origin, event.data
         offset, faults, waiting = origin.offset or 0, len(self.faults), len(self._waiting)
         assert data is not None
         if origin.type in TRANSACTIONS:
+            was_open = self.open_since is not None
             self.apply(origin, data)
+            if not was_open:
+                self.gone_before = self.gone.copy()
+            elif self.open_since is None and origin.type == ABORT:
+                self.gone = self.gone_before
             return
-        gone = self.past.topics
+        gone = self.gone
         told = list(rules_before(Incoming(origin.type, data, offset, 0, 0, self.current, gone)))
         seen = self.apply(origin, data)
         changes = tuple([one.change for one in seen] or [c for c, _ in self._waiting[waiting:]])
-        self.past.take(changes, offset, origin.timestamp)
+        since = Since(offset, origin.timestamp)
+        topics = [one for one in changes if one.table == "topics" and one.after is None]
+        self.gone |= {one.key[0]: (one.before["name"], since) for one in topics if one.before}
         for change in changes or (None,):
             fault = next(iter(self.faults[faults:]), None)
             name = self._name(change)
@@ -86,15 +98,45 @@ def state_of(known: Known) -> State:
     return state
 
 
-cuts = st.lists(st.integers(0, 61), max_size=4)
-
-
 def advanced(known: Known, log: list[Record], at: list[int], watcher: Rules | None) -> Known:
     """Take in a log, window by window."""
     bounds = sorted({one for one in at if 0 < one < len(log)} | {0, len(log)})
     for start, end in pairwise(bounds):
         known.advance(window(log, start, end), watcher)
     return known
+
+
+def without_hidden(log: list[Record]) -> list[Record]:
+    """The log with nothing in place of each record that nobody ever sees."""
+    replay, found = Replay(), list(log)
+    for at, event in enumerate(all_events(decode(log, 0))):
+        begun = replay.open_since
+        replay.apply(event.origin, event.data)
+        if begun is not None and replay.open_since is None and event.origin.type == ABORT:
+            found[begun : at + 1] = [NOTHING] * (at + 1 - begun)
+    if replay.open_since is not None:
+        found[replay.open_since :] = [NOTHING] * (len(log) - replay.open_since)
+    return found
+
+
+def facts(log: list[Record], at: list[int]) -> tuple[Past, list[Crowd]]:
+    """What a log has shown on its way, with every removal a crowd."""
+    limits = Thresholds(mass_deletion_minimum=1, mass_deletion_percent=0)
+    watcher = Rules([0], [0], Issues(), MassDeletion(limits))
+    known = advanced(Known(), log, at, watcher)
+    past = watcher.past
+    standing = by_key(known.visible.versions(known.visible.keys), ("leader",))
+    past.leaderless = {key: one for key, one in past.leaderless.items() if key in standing}
+    past.led_by.clear()  # records that have no effect name leaders, too
+    return past, [*watcher.deletions.rest()]
+
+
+@given(histories, cuts)
+@settings(max_examples=100, deadline=None)
+def test_what_nobody_ever_sees_is_no_fact(log: list[Record], at: list[int]) -> None:
+    """Neither of leaders and topics nor of crowds, wherever the windows are cut."""
+    told, wanted = facts(log, at), facts(without_hidden(log), [])
+    assert told == wanted
 
 
 def assert_as_defined(log: list[Record], at: list[int]) -> None:
@@ -194,8 +236,7 @@ def assert_told_by_columns(log: list[Record], end: int, parts: int) -> None:
     watched = Issues()
     looks_on, known = rules(watched), Known()
     known.advance(window(log, 0, end), looks_on)
-    past, led_by_fold = looks_on.past, led_past(led, Past())
-    past.leaders(window(log, 0, end), lambda _: {})
+    past, led_by_fold = looks_on.past.copy(), led_past(led, Past())
     held = holding_at(pa.concat_tables(rows), end).select(value_schema().names)
     assert by_key(held) == by_key(known.visible.versions(known.visible.keys))
     for key, value in by_key(held).items():

@@ -5,7 +5,7 @@ time that grows with the log alone; and names of so many voters that nobody woul
 import json
 import sys
 from collections import deque
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from pathlib import Path
 from time import process_time
 from types import FrameType
@@ -19,13 +19,14 @@ from kraftlog.quorum import snapshots
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voter_changes import _without_named
 from kraftlog.report.verdict import headline
+from kraftlog.state.replay import Origin, Visible
 from kraftlog.state.state import Change, State
 from tests.unit.audit_logs import Node, audit, healthy_log
 
 LIMITS = Thresholds()
 Event = tuple[int, int, bool, int]
-"""When a topic went, how many were left then, whether another came right before, and how many
-events before the topic itself had come (-1: it was there from the beginning).
+"""When a topic went, how many of the first ones were left then, whether another came right before,
+and how many events before the topic itself had come (-1: it was there from the beginning).
 """
 
 
@@ -41,41 +42,55 @@ def holding(left: int) -> State:
     return state
 
 
-STATES = [holding(left) for left in range(21)]
+STATES = [holding(left) for left in range(140)]
 
 
 def came_at(events: list[Event]) -> dict[int, set[int]]:
-    """Which topics come right before each removal; -1 is another that does not go."""
-    found = {at: {-1} if event[2] else set[int]() for at, event in enumerate(events)}
+    """Which topics come right before each removal; those below 0 stay."""
+    found = {at: {-1 - at} if event[2] else set[int]() for at, event in enumerate(events)}
     for at, event in enumerate(events):
         if 0 <= event[3] <= at:
             found[at - event[3]].add(at)
     return found
 
 
-def seen(watcher: MassDeletion, offset: int, events: list[Event], came: set[int]) -> list[Crowd]:
-    now, left, _, _ = events[offset]
+def held(events: list[Event]) -> list[int]:
+    """How many there are behind each removal, with those that have come."""
+    found, young = [], 0
+    for at, came in came_at(events).items():
+        young += len(came) - (0 <= events[at][3] <= at)
+        found.append(events[at][1] + young)
+    return found
+
+
+def seen(watcher: MassDeletion, offset: int, now: int, came: set[int], left: int) -> list[Crowd]:
     changes = [Change("topics", (str(one),), None, {"name": str(one)}) for one in sorted(came)]
-    found = [*watcher.see(changes, STATES[left], now, offset)]
-    return [*found, *watcher.see([named(offset)], STATES[left], now, offset)]
+    found = [*watcher.see(visible(changes, now, offset), STATES[left + 1])]
+    return [*found, *watcher.see(visible([named(offset)], now, offset), STATES[left])]
+
+
+def visible(changes: list[Change], now: int, offset: int) -> list[Visible]:
+    origin = Origin(offset, now, 1, "")
+    return [Visible(one, origin, offset + 1, now) for one in changes]
 
 
 def told(events: list[Event]) -> list[Crowd]:
-    watcher, found = MassDeletion(LIMITS), []
+    watcher, found, left = MassDeletion(LIMITS), [], held(events)
     for offset, came in came_at(events).items():
-        found += seen(watcher, offset, events, came)
+        found += seen(watcher, offset, events[offset][0], came, left[offset])
     return [*found, *watcher.rest()]
 
 
 def told_in_two(events: list[Event], at: int) -> list[Crowd]:
     """What has gone by then is kept as JSON, and gone on with."""
     first, second, found = MassDeletion(LIMITS), MassDeletion(LIMITS), []
+    left = held(events)
     for offset, came in came_at(events).items():
         if offset == at:
             for table, gone in json.loads(json.dumps(list(first.going_on()), sort_keys=True)):
                 second.go_on(table, gone)
         watcher = first if offset < at else second
-        found += seen(watcher, offset, events, came)
+        found += seen(watcher, offset, events[offset][0], came, left[offset])
     return [*found, *(first if at >= len(events) else second).rest()]
 
 
@@ -84,61 +99,60 @@ def is_many(removed: int, left: int) -> bool:
     return removed >= LIMITS.mass_deletion_minimum and enough
 
 
-Removal = tuple[int, int, bool, int]
-"""When it went, its offset, whether something came since the removal before it, and the offset at
-which it had come itself, where that was a moment ago.
+Removal = tuple[int, int, int]
+"""When it went, its offset, and the offset at which it had come itself, where that was a moment
+ago.
 """
 
 
 def counted(burst: list[Removal]) -> list[Removal]:
     """What was there before the first one went."""
-    return [one for one in burst if one[3] <= burst[0][1]]
+    return [one for one in burst if one[2] <= burst[0][1]]
 
 
 def begins(burst: list[Removal], index: int) -> bool:
-    """Another came right before; or nothing went for half a second, and four times as long as
-    between those that follow, as far as none came between them.
+    """What had come right before went as well; or nothing went for half a second, and four times as
+    long as between those that follow.
     """
-    if burst[index][2]:
+    if any(burst[index - 1][1] < one[2] <= burst[index][1] for one in burst):
         return True
     pause = burst[index][0] - burst[index - 1][0]
-    following = takewhile(lambda pair: not pair[1][2], pairwise(burst[index:]))
+    following = pairwise(burst[index:])
     return pause > 500 and all(pause > 4 * (other[0] - one[0]) for one, other in following)
 
 
 def by_definition(events: list[Event]) -> list[Crowd]:
     """Every removal looks at all that went within the window; of a burst, what came after the first
-    of it went is not counted.
+    of it went is not counted, neither as gone nor as left.
     """
     gone: deque[Removal] = deque()
-    worst, found, young, has_come = None, [], dict[int, int](), False
-    for (offset, came), (now, left, _, _) in zip(came_at(events).items(), events, strict=True):
+    worst, found, young = None, [], dict[int, int]()
+    for (offset, came), (now, *_), held_now in zip(
+        came_at(events).items(), events, held(events), strict=True
+    ):
         if worst is not None and abs(now - gone[-1][0]) > LIMITS.mass_deletion_window_ms:
             found.append(worst)
             worst = None
             gone.clear()
             young.clear()
-        has_come = has_come or bool(came)
-        if came and gone:
-            is_soon = abs(now - gone[-1][0]) <= LIMITS.mass_deletion_window_ms
-            young = young | dict.fromkeys(came, offset) if is_soon else {}
+        if gone and abs(now - gone[-1][0]) <= LIMITS.mass_deletion_window_ms:
+            young |= dict.fromkeys(came, offset)
         while gone and abs(now - gone[0][0]) > LIMITS.mass_deletion_window_ms:
             gone.popleft()
-        gone.append((now, offset, has_come, young.get(offset, -1)))
-        has_come = False
+        gone.append((now, offset, young.pop(offset, -1)))
         burst = list(gone)
-        if not is_many(len(burst), left):
-            continue
+        left = [held_now - sum(at > one[1] for at in young.values()) for one in burst]
         starts = [
             index
             for index in range(len(burst))
             if index == 0 or begins(burst, index)
-            if is_many(len(counted(burst[index:])), left)
+            if is_many(len(counted(burst[index:])), left[index])
         ]
         if not starts:
             continue
-        if burst[-1][3] > burst[max(starts)][1]:
+        if burst[-1][2] > burst[max(starts)][1]:
             continue
+        total = left[max(starts)]
         kept = counted(burst[max(starts) :][:NAMES_KEPT])
         burst = counted(burst[max(starts) :])
         first = burst[0][1]
@@ -149,8 +163,8 @@ def by_definition(events: list[Event]) -> list[Crowd]:
         # What was not too many before the burst began is the burst's own crowd.
         is_own = worst is not None and worst.first_offset < first <= many_from
         if worst is None or len(burst) >= worst.removed or is_own:
-            names = tuple(named(at) for _, at, *_ in kept)
-            total = left + len(burst)
+            names = tuple(named(at) for _, at, _ in kept)
+            total += len(burst)
             worst = Crowd("topics", first, offset, len(burst), total, many_from, names)
     return found if worst is None else [*found, worst]
 
@@ -182,8 +196,10 @@ def test_what_went_before_a_crowd_is_no_part_of_it() -> None:
     (found,) = told([*before, *crowd])
     assert (found.first_offset, found.last_offset, found.removed, found.total) == (8, 15, 8, 12)
     soon = [(1, left, at == 0, -1) for at, (_, left, _, _) in enumerate(crowd)]
-    (found,) = told([*before, *soon])  # the state before it held all of it
-    assert (found.first_offset, found.removed) == (8, 8)
+    (found,) = told([*before, *soon])  # the state before the first one held all that went
+    assert (found.first_offset, found.removed, found.total) == (0, 16, 20)
+    (found,) = told([*before, *soon, (2, 4, False, 8)])  # and did not: one of them came then
+    assert (found.first_offset, found.removed, found.total) == (8, 9, 14)
 
 
 def test_a_script_that_is_slow_is_one_crowd() -> None:
@@ -216,13 +232,13 @@ def test_a_crowd_is_not_hidden_by_a_smaller_one_behind_it() -> None:
 
 
 def test_a_crowd_is_not_hidden_by_a_larger_one_before_it() -> None:
-    """Topics come and go, never a minute apart: more than half of them within seconds, then one,
-    then nearly all at once.
+    """Topics go, never a minute apart: more than half of them within seconds, then one, then nearly
+    all at once.
     """
-    churn = [(1000 * at, 12, True, -1) for at in range(20)]
+    churn = [(1000 * at, 32 - at, False, -1) for at in range(20)]
     wipe = [(110_000, 11 - at, False, -1) for at in range(10)]
     crowds = told([*churn, (75_000, 12, True, -1), *wipe])
-    assert [one[1:4] for one in crowds] == [(7, 19, 13), (21, 30, 10)]
+    assert [one[1:4] for one in crowds] == [(0, 19, 20), (21, 30, 10)]
 
 
 def test_what_comes_and_goes_is_no_crowd() -> None:
@@ -234,6 +250,29 @@ def test_what_comes_and_goes_is_no_crowd() -> None:
     again = [(1000 + at, 4, False, 2) for at in range(5)]
     (found,) = told([*crowd, *again])
     assert (found.first_offset, found.last_offset, found.removed) == (0, 4, 5)
+
+
+def test_what_comes_in_place_of_a_crowd_is_none_of_what_was_there() -> None:
+    """Each topic that goes is created anew at once, as by a script that moves them all."""
+    (found,) = told([(300 * at, 19 - at, at > 0, -1) for at in range(20)])
+    assert (found.first_offset, found.last_offset) == (0, 19)
+    assert (found.removed, found.total) == (20, 20)
+    (found,) = told([(300 * at, 19 - at, at > 0, -1) for at in range(15)])
+    assert (found.removed, found.total) == (15, 20)
+    assert told([(300 * at, 19 - at, at > 0, -1) for at in range(10)]) == []
+
+
+def test_a_transaction_is_a_crowd_by_what_there_was_before_each() -> None:
+    """All of it is seen at once, with what came in it."""
+    gone = visible([named(at) for at in range(6)], 0, 5)
+    came = visible([named(at)._replace(before=None, after={"name": "n"}) for at in (20, 21)], 0, 6)
+    watcher = MassDeletion(LIMITS)
+    assert not [*watcher.see([*gone, *came], STATES[6 + 2])]
+    assert not [*watcher.rest()], "6 of 12 are not more than half"
+    watcher = MassDeletion(LIMITS)
+    assert not [*watcher.see([*gone, *came], STATES[5 + 2])]
+    (found,) = watcher.rest()
+    assert (found.first_offset, found.removed, found.total) == (5, 6, 11)
 
 
 def test_what_went_before_a_crowd_came_hides_nothing() -> None:
@@ -248,6 +287,7 @@ def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:
     (window,) = told([(at // 10, 1, False, -1) for at in range(40_000)])
     assert window.removed == 40_000
     assert len(window.changes) == NAMES_KEPT
+    told([(at, 1, False, 1) for at in range(5_000)])  # each came right before the last one
     assert process_time() - began < 10, "each looked at all before it"
 
 

@@ -13,7 +13,7 @@ from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import value_schema
 from kraftlog.state.history import SHOWN
 from kraftlog.state.state import Change, State
-from tests.unit.audit_logs import audit, quorum
+from tests.unit.audit_logs import NO_OP, TRANSACTION, audit, quorum, remove_topic, topic
 from tests.unit.faults.health import RUNNING, change
 from tests.unit.faults.table import everywhere
 
@@ -190,6 +190,26 @@ def test_which_topics_are_gone() -> None:
     assert past.topics == {}
     past.take([changed("topics", ("T",), topic, None)], 4, 400)
     assert past.topics == {"T": ("t", EARLIER)}
+
+
+@pytest.mark.parametrize("last", ["end", "abort", None])
+def test_what_a_transaction_hides_is_no_fact(last: str | None, tmp_path: Path) -> None:
+    """Records of one that is aborted, or still open, tell neither of a crowd nor of leaders."""
+    topics = [topic(f"t{number}", number) for number in range(11, 16)]
+    gone = [remove_topic(number) for number in range(11, 16)]
+    unclean = change(isr=[2], leader=2, leaderRecoveryState=1)
+    hidden = [TRANSACTION["begin"], *gone, unclean, change(leader=-1)]
+    after = [] if last is None else [TRANSACTION[last], NO_OP, change(leader=-1)]
+    everywhere(quorum(tmp_path), *RUNNING, *topics, *hidden, *after)
+    told = {row.check: row.row for row in audit(tmp_path).findings}
+    is_seen, first = last == "end", 12 + len(RUNNING) + len(topics) + 1
+    assert ("mass_deletion" in told, "elections_clean" in told) == (is_seen, is_seen)
+    assert ("partitions_have_leaders" in told) == (last is not None)
+    if is_seen:
+        assert f"between offsets {first} and {first + 4}:" in told["mass_deletion"].message
+        assert f" offset {first + 6}." in told["partitions_have_leaders"].message
+    elif last is not None:
+        assert f" offset {first + 9}." in told["partitions_have_leaders"].message
 
 
 def test_of_an_election_whose_time_no_calendar_holds_no_time_is_told(tmp_path: Path) -> None:

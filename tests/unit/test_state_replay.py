@@ -13,7 +13,7 @@ import pytest
 
 from kraftlog.state.declare import KEEP, ReplayFault, coded
 from kraftlog.state.replay import Origin, Replay
-from kraftlog.state.shapes import KNOWN_LEVELS, newer_level, sorted_directories
+from kraftlog.state.shapes import KNOWN_LEVELS, MIGRATING, newer_level, sorted_directories
 from kraftlog.state.state import State
 from kraftlog.state.versions import with_origins
 from kraftlog.state.write import WriteLevels, image_record, image_records, losses
@@ -40,10 +40,13 @@ class Log:
 
     def topic(self, name: str = "orders", topic_id: str = TOPIC) -> None:
         self("TOPIC_RECORD", name=name, topicId=topic_id)
+        self.partition(0, topic_id)
+
+    def partition(self, number: int, topic_id: str = TOPIC, **data: Any) -> None:
         self(
             "PARTITION_RECORD",
             topicId=topic_id,
-            partitionId=0,
+            partitionId=number,
             replicas=[1, 2],
             isr=[1, 2],
             removingReplicas=[],
@@ -52,6 +55,7 @@ class Log:
             leaderEpoch=0,
             partitionEpoch=0,
             leaderRecoveryState=0,
+            **data,
         )
 
     def change(self, **data: Any) -> None:
@@ -227,6 +231,36 @@ def test_a_faulty_record_has_no_effect(log: Log, record_type: str, data: Data, k
     log(record_type, **data)
     assert [one.kind for one in log.replay.faults] == [kind]
     assert log.replay.state == before
+
+
+@pytest.mark.parametrize(
+    "directories", [[MIGRATING], [MIGRATING] * 3, [OTHER]], ids=["fewer", "more", "a known one"]
+)
+def test_directories_beside_replicas_are_as_many(log: Log, directories: list[str]) -> None:
+    """A record that names both stops Kafka's loader, though no place in it is known."""
+    log.topic()
+    before = log.replay.state.fork()
+    log.partition(1, directories=directories)
+    log.change(replicas=[1, 3], directories=directories)
+    told = f"the number of replicas is 2, of directories {len(directories)}"
+    assert [one.detail for one in log.replay.faults] == [told, told]
+    assert log.replay.state == before
+
+
+def test_directories_of_which_none_is_known_are_as_many_as_the_replicas(log: Log) -> None:
+    log.topic()
+    given: list[Data] = [
+        {"directories": [MIGRATING]},
+        {"directories": []},
+        {"replicas": [1, 2, 3]},
+        {"replicas": [1], "directories": []},
+    ]
+    held = []
+    for data in given:
+        log.change(**data)
+        held.append(log.rows("partitions")[0]["directories"])
+    assert held == [[MIGRATING] * count for count in (2, 2, 3, 1)]
+    assert log.replay.faults == []
 
 
 def test_a_record_of_an_unknown_type_is_a_fault(log: Log) -> None:
