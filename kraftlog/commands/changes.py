@@ -97,13 +97,15 @@ def _of_lake(chosen: argparse.Namespace) -> Iterator[Row]:
     if chosen.first is not None or chosen.end is not None:
         raise UsageError("--from and --to are offsets of --input; runs are --run and --since")
     from kraftlog.pipeline.changed import changes_in, two_runs
+    from kraftlog.tables.place import lake_at
 
-    before, after = two_runs(chosen.lake, chosen.run, chosen.since)
+    lake = lake_at(chosen.lake)
+    before, after = two_runs(lake, chosen.run, chosen.since)
     if before is None:
         tell("the lake has one run: there is nothing to compare it with yet")
         return
     tell(f"run {after['number']} against run {before['number']}")
-    yield from changes_in(chosen.lake, before, after)
+    yield from changes_in(lake, before, after)
 
 
 def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
