@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from kraftlog.errors import UsageError
+from kraftlog.explain.elections import Elected, elected_by
 from kraftlog.explain.subject import Subject
 from kraftlog.explain.timeline import Held, between, net, object_rows
 from kraftlog.pipeline.explained import moments_in
@@ -64,7 +65,7 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
     replicas = [*both("replicas")]
     yield from finding_changes(*map(placed, both("findings"), replicas))
     yield from _replicas(*replicas)
-    yield from _elections(*both("epochs"))
+    yield from _elections(*map(elected_by, both("epochs"), replicas))
     old, new = (_History.of(lake, one) for one in (before, after))
     parts = old.parts_from(new)
     if parts is not None:
@@ -240,18 +241,10 @@ def _replicas(before: list[Row], after: list[Row]) -> Iterator[Row]:
             yield {"kind": "replica", "change": "changed", "name": label, "text": text}
 
 
-def _elections(before: list[Row], after: list[Row]) -> Iterator[Row]:
+def _elections(old: Mapping[int, Elected], new: Mapping[int, Elected]) -> Iterator[Row]:
     """Epochs that are new, and those that no log holds any more, though it reaches back so far."""
-    old, new = ({row["batch_leader_epoch"]: row for row in rows} for rows in (before, after))
-    for epoch in sorted(new.keys() - old.keys()):
-        yield _election("new", new[epoch])
-    begins = min((row["start_offset"] for row in after), default=0)
-    for epoch in sorted(old.keys() - new.keys()):
-        if old[epoch]["start_offset"] >= begins:
-            yield _election("gone", old[epoch])
-
-
-def _election(change: str, row: Row) -> Row:
-    epoch = row["batch_leader_epoch"]
-    text = f"leader {row['leader_id']} in epoch {epoch}, from offset {row['start_offset']} on"
-    return {"kind": "election", "change": change, "name": str(epoch), "text": text}
+    yield from (one.as_row("new") for one in new.values() if one.epoch not in old)
+    begins = min((one.start_offset for one in new.values()), default=0)
+    for one in old.values():
+        if one.epoch not in new and one.start_offset >= begins:
+            yield one.as_row("gone")

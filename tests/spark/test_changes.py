@@ -133,6 +133,50 @@ def test_a_lake_in_which_no_run_has_finished(
         assert "no run has finished yet" in capsys.readouterr().err
 
 
+def test_with_one_run_nothing_is_said_to_be_the_same(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "nothing is different\n"
+    copies("isolated", "1")
+    for out, err in (("", "the lake has one run"), (said, "run 2 against run 1")):
+        capsys.readouterr()
+        assert main(["changes", "--lake", str(tmp_path / "lake")]) == 0
+        told = capsys.readouterr()
+        assert told.out == out
+        assert err in told.err
+        copies("isolated", "1", batch_limit_bytes=10_000_000)
+
+
+def elections(rows: list[Row]) -> list[tuple[str, str]]:
+    return [(one["change"], one["text"]) for one in rows if one["kind"] == "election"]
+
+
+def test_elections_of_another_cluster_are_not_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of another quorum was added, which knows of epochs up to 7."""
+    replicas, lake = tmp_path / "replicas", tmp_path / "lake"
+    for name, node in (("offline", "1"), ("offline", "2"), ("upgraded-3.9", "1")):
+        shutil.copytree(DATA / name / "replicas" / node, replicas / f"{name}-{node}")
+        if node == "2" or name != "offline":
+            options = load_options({"input": [str(replicas)], "lake": str(lake)})
+            run_steps(InProcess, options, "decode", "materialize", "audit")
+    rows = changes(lake, capsys)
+    assert [one["text"] for one in rows if one["kind"] == "replica"] == ["replica upgraded-3.9-1"]
+    assert elections(rows) == []
+
+
+def test_a_log_that_begins_amid_an_epoch(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies("steady-live", "1", 336)
+    copies("steady-live", "1")
+    assert elections(changes(tmp_path / "lake", capsys))[:2] == [
+        ("new", "leader nobody that a record names in epoch 1, which had begun by offset 336"),
+        ("new", "leader 2 in epoch 2, from offset 1103 on"),
+    ]
+
+
 def objects(rows: list[Row]) -> set[tuple[str, str, str]]:
     return {(one["change"], one["name"], one["text"]) for one in rows if one["kind"] == "object"}
 
