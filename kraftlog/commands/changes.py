@@ -12,11 +12,11 @@ from rich.markup import escape
 from kraftlog.commands.command import add_format, add_roots, command
 from kraftlog.config import load_options
 from kraftlog.errors import InputError, UsageError
+from kraftlog.explain.elections import elected_in
 from kraftlog.explain.moments import MomentSource
 from kraftlog.explain.timeline import net, object_rows
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
-from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import lost_everywhere
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
@@ -73,7 +73,10 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _changes(chosen: argparse.Namespace) -> int:
-    rows = list(_of_lake(chosen) if chosen.lake else _of_files(chosen))
+    found = _of_lake(chosen) if chosen.lake else _of_files(chosen)
+    if found is None:
+        return 0
+    rows = list(found)
     if chosen.format == "json":
         print_rows(rows, "json")
         return 0
@@ -93,17 +96,20 @@ def _told(row: Row) -> str:
     return f"{row['name']}: {row['text']}" if row["kind"] == "finding" else str(row["text"])
 
 
-def _of_lake(chosen: argparse.Namespace) -> Iterator[Row]:
+def _of_lake(chosen: argparse.Namespace) -> Iterator[Row] | None:
+    """What differs between two runs; None where there is only one."""
     if chosen.first is not None or chosen.end is not None:
         raise UsageError("--from and --to are offsets of --input; runs are --run and --since")
     from kraftlog.pipeline.changed import changes_in, two_runs
+    from kraftlog.tables.place import lake_at
 
-    before, after = two_runs(chosen.lake, chosen.run, chosen.since)
+    lake = lake_at(chosen.lake)
+    before, after = two_runs(lake, chosen.run, chosen.since)
     if before is None:
         tell("the lake has one run: there is nothing to compare it with yet")
-        return
+        return None
     tell(f"run {after['number']} against run {before['number']}")
-    yield from changes_in(chosen.lake, before, after)
+    return changes_in(lake, before, after)
 
 
 def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
@@ -127,18 +133,7 @@ def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
             raise InputError(
                 f"the states at offsets {low} to {high} can be rebuilt from no file at hand: choose --from and --to on one side of them"
             )
-    yield from elections(quorum, chosen.first, chosen.end)
+    for one in elected_in(quorum).values():
+        if one.begins_there and one.start_offset in offsets:
+            yield one.as_row("new")
     yield from object_rows(found)
-
-
-def elections(quorum: Quorum, first: int, end: int) -> Iterator[Row]:
-    """The epochs that begin in a range of offsets, each once."""
-    told: dict[int, tuple[int, int | None]] = {}
-    for log in quorum.peers:
-        for one in log.epoch_starts:
-            if first <= one.start_offset < end and one.certain:
-                told.setdefault(one.epoch, (one.start_offset, log.leaders.get(one.epoch)))
-    for epoch, (offset, leader) in sorted(told.items()):
-        who = "nobody that a record names" if leader is None else leader
-        text = f"leader {who} in epoch {epoch}, from offset {offset} on"
-        yield {"kind": "election", "change": "new", "name": str(epoch), "text": text}

@@ -109,9 +109,11 @@ def first_told(
     return subjects[-1], iter(())
 
 
-def _lake_history(lake: str) -> History:
+def _lake_history(path: str) -> History:
     from kraftlog.pipeline.explained import known_in, moments_in
+    from kraftlog.tables.place import lake_at
 
+    lake = lake_at(path)
     known = known_in(lake)
     return lambda subject: (known, moments_in(lake, subject))
 

@@ -200,9 +200,10 @@ def _other_rows(chosen: argparse.Namespace) -> Any:
 def _quorum(options: Options) -> Quorum:
     if options.lake is None:
         return collected(options.input, options, decodes=False)
-    from kraftlog.pipeline.run import Run, lake_of
+    from kraftlog.pipeline.run import Run
+    from kraftlog.tables.place import lake_at
 
-    return Run(options, lake_of(options), _no_spark).quorum
+    return Run(options, lake_at(options.lake), _no_spark).quorum
 
 
 def _no_spark() -> NoReturn:
@@ -213,11 +214,11 @@ def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None
     """The state that is asked of."""
     if quorum is None:
         from kraftlog.pipeline.plans import cluster_in
-        from kraftlog.pipeline.run import lake_of
+        from kraftlog.tables.place import lake_at
 
         if chosen.at is not None:
             raise InputError("--at needs the files: a lake is asked of its newest state")
-        cluster = cluster_in(lake_of(options))
+        cluster = cluster_in(lake_at(chosen.lake))
     else:
         image = furthest_image(quorum, options, chosen.at)
         tell(f"the state of {image.replica} at {image.end_offset}")

@@ -45,10 +45,11 @@ def _rows(options: Options) -> Iterator[Row]:
         quorum = collected(options.input, options)
         yield from setting_rows(quorum, options)
     elif options.lake:
-        from kraftlog.pipeline.run import lake_of, newest_run
+        from kraftlog.pipeline.run import newest_run
         from kraftlog.report.from_lake import recorded_settings
+        from kraftlog.tables.place import lake_at
 
-        lake = lake_of(options)
+        lake = lake_at(options.lake)
         yield from recorded_settings(lake, newest_run(lake)["run_id"])
     else:
         raise UsageError("no input is named: say --input FOLDER, or --lake FOLDER")

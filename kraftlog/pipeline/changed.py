@@ -18,7 +18,8 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
-from kraftlog.errors import LakeError, UsageError
+from kraftlog.errors import UsageError
+from kraftlog.explain.elections import Elected, elected_by
 from kraftlog.explain.subject import Subject
 from kraftlog.explain.timeline import Held, between, net, object_rows
 from kraftlog.pipeline.explained import moments_in
@@ -30,22 +31,18 @@ from kraftlog.relations import Row
 from kraftlog.state.history import SHOWN
 from kraftlog.state.tables import TABLE
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import lake_at, state_of
+from kraftlog.tables.place import state_of
 
 _ABOUT = ("broker_id", "controller_id", "voter_id", "kind", "blocks_upgrade", "detail")
 """What of a finding's evidence says what it is about, where it is about no place."""
 
 
-def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row | None, Row]:
+def two_runs(lake: Lake, number: int | None, since: int | None) -> tuple[Row | None, Row]:
     """(the earlier run, the later one): the newest two unless their numbers are given; None for the
     earlier where there is only one.
 
     Raises UsageError where there is no run of a given number."""
-    runs = {row["number"]: row for row in lake_at(path).read("runs").to_pylist()}
-    if not runs:
-        raise LakeError(
-            f"{path}: no run has finished yet; kraftlog run, or the decode job, comes first"
-        )
+    runs = {row["number"]: row for row in lake.read("runs").to_pylist()}
     if number is None and since is None and len(runs) == 1:
         return None, next(iter(runs.values()))
     later = max(runs) if number is None else number
@@ -59,9 +56,8 @@ def two_runs(path: str, number: int | None, since: int | None) -> tuple[Row | No
     return runs[earlier], runs[later]
 
 
-def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
+def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
     """Everything that differs, findings first."""
-    lake = lake_at(path)
 
     def both(name: str) -> Iterator[list[Row]]:
         return (lake.rows_of_run(name, one["run_id"]) for one in (before, after))
@@ -69,13 +65,13 @@ def changes_in(path: str, before: Row, after: Row) -> Iterator[Row]:
     replicas = [*both("replicas")]
     yield from finding_changes(*map(placed, both("findings"), replicas))
     yield from _replicas(*replicas)
-    yield from _elections(*both("epochs"))
+    yield from _elections(*map(elected_by, both("epochs"), replicas))
     old, new = (_History.of(lake, one) for one in (before, after))
     parts = old.parts_from(new)
     if parts is not None:
         change, text = _other(old, new, parts)
         yield {"kind": "history", "change": change, "name": MAIN, "text": text}
-    yield from _objects(path, lake, old, new)
+    yield from _objects(lake, old, new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +150,7 @@ def _other(old: _History, new: _History, parts: int) -> tuple[str, str]:
     return "changed", f"the shared history is another from offset {parts} on: {ends}"
 
 
-def _objects(path: str, lake: Lake, old: _History, new: _History) -> Iterator[Row]:
+def _objects(lake: Lake, old: _History, new: _History) -> Iterator[Row]:
     """The objects that differ between the ends of two histories."""
     newest = _History.of(lake, newest_run(lake))
     are_told = all(one.parts_from(newest) is None for one in (old, new))
@@ -162,7 +158,7 @@ def _objects(path: str, lake: Lake, old: _History, new: _History) -> Iterator[Ro
         if old.end < new.end:
             span = f"{old.end}-{new.end - 1}"
             subject = Subject("offsets", span, frozenset(), first=old.end, end=new.end)
-            yield from object_rows(net(moments_in(path, subject), old.end, new.end))
+            yield from object_rows(net(moments_in(lake, subject), old.end, new.end))
         return
     kept = {one.run: one.versions for one in state_of(lake.root).published}
     for one in (old, new):
@@ -245,18 +241,10 @@ def _replicas(before: list[Row], after: list[Row]) -> Iterator[Row]:
             yield {"kind": "replica", "change": "changed", "name": label, "text": text}
 
 
-def _elections(before: list[Row], after: list[Row]) -> Iterator[Row]:
+def _elections(old: Mapping[int, Elected], new: Mapping[int, Elected]) -> Iterator[Row]:
     """Epochs that are new, and those that no log holds any more, though it reaches back so far."""
-    old, new = ({row["batch_leader_epoch"]: row for row in rows} for rows in (before, after))
-    for epoch in sorted(new.keys() - old.keys()):
-        yield _election("new", new[epoch])
-    begins = min((row["start_offset"] for row in after), default=0)
-    for epoch in sorted(old.keys() - new.keys()):
-        if old[epoch]["start_offset"] >= begins:
-            yield _election("gone", old[epoch])
-
-
-def _election(change: str, row: Row) -> Row:
-    epoch = row["batch_leader_epoch"]
-    text = f"leader {row['leader_id']} in epoch {epoch}, from offset {row['start_offset']} on"
-    return {"kind": "election", "change": change, "name": str(epoch), "text": text}
+    yield from (one.as_row("new") for one in new.values() if one.epoch not in old)
+    begins = min((one.start_offset for one in new.values()), default=0)
+    for one in old.values():
+        if one.epoch not in new and one.start_offset >= begins:
+            yield one.as_row("gone")

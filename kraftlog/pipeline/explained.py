@@ -31,7 +31,6 @@ from kraftlog.state.history import SHOWN, VALIDITY
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE, TABLES, TRANSACTION_TYPES
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import lake_at
 from kraftlog.tables.reports import FINDINGS
 
 REMOVAL = "(a removal)"
@@ -50,9 +49,8 @@ def _removed_by(table: StateTable) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def known_in(path: str) -> KnownHistory:
+def known_in(lake: Lake) -> KnownHistory:
     """What the newest run knew of leaders, and of what is committed."""
-    lake = lake_at(path)
     run_id = newest_run(lake)["run_id"]
     names = ["replica", "committed_lower", "committed_upper", "log_end_offset"]
     replicas = lake.rows_of_run("replicas", run_id, names)
@@ -95,9 +93,8 @@ def _never_committed(lake: Lake, run_id: str) -> frozenset[str]:
     )
 
 
-def moments_in(path: str, subject: Subject) -> Iterator[Moment]:
+def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
     """All moments that the subject's tables tell, lineage by lineage."""
-    lake = lake_at(path)
     run_id = newest_run(lake)["run_id"]
     columns = ["lineage", "fork_offset", "start_offset", "end_offset"]
     stretches = lake.rows_of_run("lineages", run_id, columns)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from kraftlog.errors import PlatformError
-from kraftlog.tables.place import published_lake
+from kraftlog.tables.place import lake_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ def lake_views(spark: "SparkSession", lake: str) -> None:
     """Make a view of every table; those of an earlier call are replaced.
 
     Raises LakeError where no run has finished, PlatformError where Spark cannot reach its store."""
-    found, published = published_lake(lake)
+    found = lake_at(lake)
 
     def view(table: tuple[str, int]) -> None:
         name, version = table
@@ -34,7 +34,7 @@ def lake_views(spark: "SparkSession", lake: str) -> None:
 
     try:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(view, published.items()))
+            list(pool.map(view, found.versions.items()))
     except Exception as error:  # py4j's, which may not be imported here
         if not _NO_CLIENT.search(str(error)):
             raise

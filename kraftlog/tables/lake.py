@@ -99,14 +99,18 @@ class Lake:
     there. While it lasts nobody else writes, and each opening reads a table's log, which on an
     object store takes longer than all else. A commit onto what is not the newest version after all
     fails. Who only looks at a lake once may hold its tables open as well.
+
+    `versions` are those of its tables that are seen, and then there are no others; none: the newest
+    ones. Who reads a lake sees what a whole run has published (`kraftlog.tables.place.lake_at`).
     """
 
     root: str
     token: int = 0
     opened: dict[str, LakeTable | None] | None = field(default=None, compare=False, repr=False)
+    versions: Mapping[str, int] = field(default_factory=dict, hash=False)
 
-    def __reduce__(self) -> tuple[type["Lake"], tuple[str, int]]:
-        return Lake, (self.root, self.token)
+    def __reduce__(self) -> tuple[type["Lake"], tuple[Any, ...]]:
+        return Lake, (self.root, self.token, None, self.versions)
 
     def path(self, name: str) -> str:
         """The folder of one table."""
@@ -116,6 +120,8 @@ class Lake:
         """Whether a table has been written.
 
         Raises LakeError where something else is in its place."""
+        if self.versions:
+            return name in self.versions
         if self.opened and name in self.opened:
             return self.opened[name] is not None
         try:
@@ -134,14 +140,14 @@ class Lake:
         return is_there
 
     def open(self, name: str, version: int | None = None) -> LakeTable:
-        """One table, at its newest version or at another one.
+        """One table, at the version that is seen of it or at another one.
 
         Raises LakeError where it is missing or unreadable."""
         known = self.opened.get(name) if version is None and self.opened else None
         if known is not None:
             return known
         try:
-            table = LakeTable(self.path(name), version=version)
+            table = LakeTable(self.path(name), version=self._seen(name, version))
         except TableNotFoundError as error:
             raise LakeError(
                 f"{self.root}: there is no table '{name}'; kraftlog run, or the decode job, comes first"
@@ -155,6 +161,13 @@ class Lake:
         if version is None and self.opened is not None:
             self.opened[name] = table
         return table
+
+    def _seen(self, name: str, version: int | None) -> int | None:
+        if version is not None or not self.versions:
+            return version
+        if name not in self.versions:
+            raise TableNotFoundError(name)
+        return self.versions[name]
 
     def _forget(self, name: str) -> None:
         if self.opened is not None:

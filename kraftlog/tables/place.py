@@ -1,10 +1,10 @@
-"""Whether a folder may become a lake, or is one: looked at before anything is written.
+"""Whether a folder may become a lake, or is one: looked at before anything is written, or read.
 
-In: a path. Out: nothing, or a `LakeError` of one sentence that says what lies there and what to do.
+In: a path. Out: nothing, or the lake as its readers see it; or a `LakeError` of one sentence that says
+what lies there and what to do.
 """
 
 import re
-from collections.abc import Mapping
 
 from deltalake import DeltaTable
 
@@ -71,23 +71,15 @@ def state_of(root: str) -> RegisterState:
 
 
 def lake_at(path: str) -> Lake:
-    """A lake that is to be read.
-
-    Raises LakeError where there is none, or one of another layout."""
-    root = absolute(path)
-    state_of(root)
-    return Lake(root)
-
-
-def published_lake(path: str) -> tuple[Lake, Mapping[str, int]]:
-    """A lake, and which versions of its tables the newest whole run has published.
+    """A lake that is to be read, as its newest whole run has published it: what a run at work has
+    written so far, or one that was killed has left, is not seen.
 
     Raises LakeError where there is no lake, or no run has finished."""
-    lake = Lake(absolute(path))
-    published = state_of(lake.root).published
+    root = absolute(path)
+    published = state_of(root).published
     if not published:
-        raise LakeError(f"{lake.root}: no run has finished yet; run the pipeline first")
-    return lake, published[-1].versions
+        raise LakeError(f"{root}: no run has finished yet; run the pipeline first")
+    return Lake(root, opened={}, versions=published[-1].versions)
 
 
 def _listed(root: str) -> list[FolderEntry]:

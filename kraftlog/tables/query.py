@@ -8,7 +8,7 @@ file and no network by itself: what it reads comes through delta-rs and Arrow.
 import base64
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from typing import Any
 
 from kraftlog.errors import UsageError
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import published_lake
+from kraftlog.tables.place import lake_at
 
 _AT_ONCE = 8
 _ROWS_AT_A_TIME = 1000
@@ -31,20 +31,20 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
     Raises LakeError where there is no lake, UsageError where the statement is no query of it."""
     import duckdb
 
-    lake, published = published_lake(root)
+    lake = lake_at(root)
     with duckdb.connect(":memory:", config=_LOCKED) as database:
         # Kafka's times read the same on every machine.
         database.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
-        versions = _named(statement, published)
+        tables = _named(statement, lake.versions)
         try:
             _require_query(database.extract_statements(statement))
-            _register(database, lake, versions)
+            _register(database, lake, tables)
             reader = database.sql(statement).to_arrow_reader(_ROWS_AT_A_TIME)
             for batch in reader:
                 for row in batch.to_pylist():
                     yield {name: _plain(value) for name, value in row.items()}
         except duckdb.Error as error:
-            raise UsageError(_sentence(error, lake, versions)) from error
+            raise UsageError(_sentence(error, lake, tables)) from error
 
 
 def _require_query(statements: list[Any]) -> None:
@@ -55,18 +55,18 @@ def _require_query(statements: list[Any]) -> None:
         raise UsageError(f"only queries are answered here, and this is {kind}: a lake is read only")
 
 
-def _named(statement: str, versions: Mapping[str, int]) -> Mapping[str, int]:
+def _named(statement: str, tables: Iterable[str]) -> list[str]:
     """The tables whose names stand in the statement; all of them where none does, as in
     SHOW TABLES.
     """
     words = {word.lower() for word in re.findall(r"\w+", statement)}
-    return {name: one for name, one in versions.items() if name in words} or versions
+    return [name for name in tables if name in words] or list(tables)
 
 
-def _register(database: Any, lake: Lake, versions: Mapping[str, int]) -> None:
+def _register(database: Any, lake: Lake, tables: list[str]) -> None:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        datasets = list(pool.map(lambda one: lake.dataset(*one), versions.items()))
-    for name, dataset in zip(versions, datasets, strict=True):
+        datasets = list(pool.map(lake.dataset, tables))
+    for name, dataset in zip(tables, datasets, strict=True):
         database.register(name, dataset)
 
 
@@ -91,10 +91,10 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _sentence(error: Exception, lake: Lake, versions: Mapping[str, int]) -> str:
+def _sentence(error: Exception, lake: Lake, tables: list[str]) -> str:
     """What DuckDB says, without the drawing of where; of a word that is a column, too, how."""
     text = " ".join(str(error).partition("\nLINE ")[0].split())
     near = _NEAR.search(text)
-    if near and any(near[1].lower() in lake.dataset(*one).schema.names for one in versions.items()):
+    if near and any(near[1].lower() in lake.dataset(one).schema.names for one in tables):
         text += f'; where the column is meant, write it in double quotes: "{near[1]}"'
     return text

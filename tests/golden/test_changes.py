@@ -50,11 +50,24 @@ def test_the_net_changes_are_what_differs_between_two_images(
                 assert (table, key) in keys
 
 
-def changes(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+def changes(
+    capsys: pytest.CaptureFixture[str], *words: str, name: str = "isolated"
+) -> list[dict[str, Any]]:
     capsys.readouterr()
-    root = str(DATA / "isolated" / "replicas")
+    root = str(DATA / name / "replicas")
     assert main(["changes", "--input", root, *words, "--format", "json"]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_log_that_begins_amid_an_epoch_tells_no_election(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """All copies begin with snapshots: two of them at offset 336, one at 929."""
+    rows = changes(capsys, "--from", "929", "--to", "1170", name="steady-live")
+    assert [row["text"] for row in rows if row["kind"] == "election"] == [
+        "leader 2 in epoch 2, from offset 1103 on",
+        "leader 1 in epoch 3, from offset 1168 on",
+    ]
 
 
 def test_an_election_and_topics_that_came_and_went(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,14 +3,20 @@
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kraftlog.cli import main
-from kraftlog.config import load_options
+from kraftlog.config import Options, load_options
+from kraftlog.pipeline.decode import decode
+from kraftlog.pipeline.materialize import materialize
+from kraftlog.pipeline.run import Run, newest_run
 from kraftlog.pipeline.steps import run_steps
+from kraftlog.pipeline.writing import writing
+from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
 from tests.unit.audit_logs import batch_starts
@@ -76,6 +82,99 @@ def cut(copy: Path, end: int) -> None:
         starts = [at for at in batch_starts(data) if int.from_bytes(data[at : at + 8]) >= end]
         path.chmod(0o600)
         path.write_bytes(data[: min(starts, default=len(data))])
+
+
+def killed(options: Options) -> None:
+    """A run that ends where it has written a part of its tables."""
+    with suppress(KeyboardInterrupt), writing(options, reads_input=True) as lake:
+        run = Run(options, lake, InProcess)
+        decode(run)
+        materialize(run)
+        raise KeyboardInterrupt
+
+
+def readers(lake: Path) -> list[list[str]]:
+    """Commands that only read a lake."""
+    asked = ["changes", "explain topic real-1", "settings", "plan replicas --partitions"]
+    return [[*words.split(), "--lake", str(lake), "--format", "json"] for words in asked]
+
+
+def test_of_a_run_that_was_killed_nothing_is_seen(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, replicas = tmp_path / "lake", tmp_path / "replicas"
+    copies("isolated", "1", 243)
+    copies("isolated", "2")
+
+    def told() -> list[str]:
+        capsys.readouterr()
+        return [capsys.readouterr().out for words in readers(lake) if main(words) == 0]
+
+    before = told()
+    assert len(before) == 4
+    assert "which objects differ" not in before[0]
+    shutil.rmtree(replicas / "a")
+    shutil.copytree(DATA / "isolated" / "replicas" / "1", replicas / "a")
+    killed(load_options({"input": [str(replicas)], "lake": str(lake)}))
+    assert newest_run(Lake(str(lake)))["number"] == 3
+    assert told() == before
+    assert main(["changes", "--lake", str(lake), "--run", "3"]) == 2
+    assert "has no run 3: it has 1, 2" in capsys.readouterr().err
+
+
+def test_a_lake_in_which_no_run_has_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    killed(load_options({"input": [str(DATA / "isolated" / "replicas")], "lake": str(lake)}))
+    for words in readers(lake):
+        capsys.readouterr()
+        assert main(words) == 2
+        assert "no run has finished yet" in capsys.readouterr().err
+
+
+def test_with_one_run_nothing_is_said_to_be_the_same(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "nothing is different\n"
+    copies("isolated", "1")
+    for out, err in (("", "the lake has one run"), (said, "run 2 against run 1")):
+        capsys.readouterr()
+        assert main(["changes", "--lake", str(tmp_path / "lake")]) == 0
+        told = capsys.readouterr()
+        assert told.out == out
+        assert err in told.err
+        copies("isolated", "1", batch_limit_bytes=10_000_000)
+
+
+def elections(rows: list[Row]) -> list[tuple[str, str]]:
+    return [(one["change"], one["text"]) for one in rows if one["kind"] == "election"]
+
+
+def test_elections_of_another_cluster_are_not_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder of another quorum was added, which knows of epochs up to 7."""
+    replicas, lake = tmp_path / "replicas", tmp_path / "lake"
+    for name, node in (("offline", "1"), ("offline", "2"), ("upgraded-3.9", "1")):
+        shutil.copytree(DATA / name / "replicas" / node, replicas / f"{name}-{node}")
+        if node == "2" or name != "offline":
+            options = load_options({"input": [str(replicas)], "lake": str(lake)})
+            run_steps(InProcess, options, "decode", "materialize", "audit")
+    rows = changes(lake, capsys)
+    assert [one["text"] for one in rows if one["kind"] == "replica"] == ["replica upgraded-3.9-1"]
+    assert elections(rows) == []
+
+
+def test_a_log_that_begins_amid_an_epoch(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies("steady-live", "1", 336)
+    copies("steady-live", "1")
+    assert elections(changes(tmp_path / "lake", capsys))[:2] == [
+        ("new", "leader nobody that a record names in epoch 1, which had begun by offset 336"),
+        ("new", "leader 2 in epoch 2, from offset 1103 on"),
+    ]
 
 
 def objects(rows: list[Row]) -> set[tuple[str, str, str]]:

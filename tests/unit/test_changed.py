@@ -1,10 +1,11 @@
-"""What of two runs' findings is new, gone, or the same at another place."""
+"""What of two runs' findings is new, gone, or the same at another place; who led which epoch."""
 
 import json
 from typing import Any
 
 import pytest
 
+from kraftlog.explain.elections import elected_by
 from kraftlog.pipeline.changed import finding_changes, placed
 
 Row = dict[str, Any]
@@ -69,3 +70,20 @@ def test_other_names_are_a_change() -> None:
     one, other = finding(None, 3, names=["x"]), finding(None, 3, names=["y"])
     assert changes([one], [other]) == [("changed", "a of None at 3")]
     assert changes([one], [one]) == []
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_an_epoch_is_told_once_by_the_copy_that_knows_most(order: int) -> None:
+    """`b` begins amid epoch 1, and has lost where epoch 3 begins; `c` is of another cluster."""
+    told = [
+        ("a", 1, 0, None), ("a", 2, 40, 5), ("b", 1, 20, None), ("b", 2, 40, 5),
+        ("b", 3, 90, None), ("d", 3, 70, None), ("c", 1, 0, 7), ("c", 2, 9, 8), ("c", 4, 10, 7),
+    ]  # fmt: skip
+    names = ("replica", "batch_leader_epoch", "start_offset", "leader_id")
+    epochs = [dict(zip(names, one, strict=True)) for one in told][::order]
+    replicas = [{"replica": name, "committed_lower": None if name == "c" else 0} for name in "abcd"]
+    assert [one.as_row("new")["text"] for one in elected_by(epochs, replicas).values()] == [
+        "leader nobody that a record names in epoch 1, from offset 0 on",
+        "leader 5 in epoch 2, from offset 40 on",
+        "leader nobody that a record names in epoch 3, which had begun by offset 70",
+    ]

@@ -139,6 +139,20 @@ def test_under_a_lease_a_table_that_is_not_there_is_asked_for_once(
     assert lake.read("runs").num_rows == 0
 
 
+def test_of_a_published_lake_only_those_versions_are_seen(two_paths: Lake) -> None:
+    version = two_paths.open("batches").version()
+    seen = replace(two_paths, opened={}, versions={"batches": version})
+    two_paths.commit(BATCHES, [added(two_paths, "/b", 9)], 2)
+    two_paths.ensure(RUNS)
+    for lake in (seen, pickle.loads(pickle.dumps(seen))):
+        assert count_by_path(lake) == {"/a": 3, STRANGE: 2}
+        assert lake.run_number("batches") == 1
+        assert [lake.exists(name) for name in ("batches", "runs")] == [True, False]
+        assert lake.dataset("batches", version + 1).count_rows() == 14
+        with pytest.raises(LakeError, match="there is no table 'runs'"):
+            lake.read("runs")
+
+
 def test_a_path_is_replaced_and_the_others_stay(two_paths: Lake) -> None:
     two_paths.commit(BATCHES, [added(two_paths, STRANGE, 5)], 2, lambda of: of["path"] == STRANGE)
     assert count_by_path(two_paths) == {"/a": 3, STRANGE: 5}
