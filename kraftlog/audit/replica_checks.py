@@ -24,7 +24,6 @@ from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.copies import untimed_from
-from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.model import Quorum, cluster_names
@@ -181,7 +180,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
         elif explained:
             text += f" {_excused_words(quorum, one.lacks_from, them)}"
-        elif witnesses(one.log, quorum.snapshots_of(one.log.label)):
+        elif quorum.witnesses(one.log):
             text += " The files beside its log tell that it once held more: see log_end_lost before you start it."
         elif led_beyond(quorum, one.log) is not None:
             text += " It led the epoch in which its log ends, and others hold more of that: see log_end_lost before you start it."

@@ -27,7 +27,7 @@ from kraftlog.quorum.divergence import (
     is_uncommitted_tail,
     replacing_epoch,
 )
-from kraftlog.quorum.ends import end_is_proven, known_epoch
+from kraftlog.quorum.ends import Sender, Witness, end_is_proven, known_epoch, witnesses
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
@@ -161,6 +161,22 @@ class Quorum:
         """The end of the furthest snapshot that a replica holds whole."""
         ends = [one.end_offset for one in self.snapshots_of(label) if one.is_complete]
         return max(ends, default=0)
+
+    def witnesses(self, log: LogView) -> list[Witness]:
+        """What the files beside a log witness beyond its end, the furthest first."""
+        return witnesses(log, self.snapshots_of(log.label), self._senders(log))
+
+    def end_is_proven(self, log: LogView) -> bool:
+        """Whether nothing can ever have followed the last batch of a log."""
+        return end_is_proven(log, self.snapshots_of(log.label), self._senders(log))
+
+    def _senders(self, log: LogView) -> list[Sender]:
+        """The voters' copies but a node's own; none where a voter was not copied."""
+        if self.voter_set is None or not self.holders.keys() >= set(self.voter_set.ids):
+            return []
+        own = log.evidence.node_id
+        held = (one for voter, copies in self.holders.items() if voter != own for one in copies)
+        return [Sender(one, self.snapshots_of(one.label)) for one in held]
 
     # --- comparisons -----------------------------------------------------------------------------
 
@@ -656,7 +672,7 @@ class Quorum:
 
     def _standing(self, log: LogView) -> CopyStanding:
         voter = log.evidence.node_id if self.is_voter(log.evidence) else None
-        proven = end_is_proven(log, self.snapshots_of(log.label)) and not self.later_vote(log)
+        proven = self.end_is_proven(log) and not self.later_vote(log)
         known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
         return CopyStanding(log.label, voter, vector_of(log), known, proven, snapshot_end)
 

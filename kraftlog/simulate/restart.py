@@ -18,7 +18,7 @@ from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
-from kraftlog.quorum.ends import is_closed_at_end, witnesses
+from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import (
@@ -242,7 +242,7 @@ class _Judge:
     def _lost(self, copies: tuple[LogView, ...]) -> bool:
         """Whether a voter has lost the end of its log, or may have."""
         return any(
-            witnesses(one, self.quorum.snapshots_of(one.label))
+            self.quorum.witnesses(one)
             or led_beyond(self.quorum, one) is not None
             or forgotten_vote(self.quorum, one) is not None
             or one.label in self._too_few
@@ -252,7 +252,7 @@ class _Judge:
     def _forgotten(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """What a voter must not have forgotten."""
         end = log.end_offset or 0
-        for one in witnesses(log, self.quorum.snapshots_of(log.label))[:1]:
+        for one in self.quorum.witnesses(log)[:1]:
             if copied_first(self.quorum, log, one.end_offset):
                 why = "its log was copied before the files beside it, while the node was writing"
                 yield Safety.UNKNOWN, why, None

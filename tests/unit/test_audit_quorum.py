@@ -58,6 +58,7 @@ from tests.unit.audit_logs import (
     uuid_text,
     voters_batch,
 )
+from tests.unit.faults.borders import copied_at, takes_over
 from tests.unit.faults.cases import led_by
 from tests.unit.faults.ends import ends_inside, of_another_quorum, rhythm, went_on_from_backups
 
@@ -986,3 +987,30 @@ def test_a_snapshot_of_another_quorum_says_nothing_of_this_one(
     assert (seen.bounds.lower, seen.controller_ids) == (13, {1, 2, 3})
     assert [one.end_offset for one in Held.by(seen, seen.by_label["1"]).snapshots] == [6]
     assert seen.strays == set()
+
+
+@pytest.mark.parametrize("case", ["copied before", "not copied", "none held", "another epoch"])
+def test_who_may_have_sent_a_snapshot_of_a_later_offset(case: str, tmp_path: Path) -> None:
+    """It is a node's own, and its log once reached there, only where nobody can have sent it."""
+    nodes = quorum(tmp_path)
+    takes_over(nodes[2], 10)
+    assert [one.offset for one in rows_of(tmp_path, "log_end_lost")] == [10]
+    if case == "copied before":
+        copied_at(nodes[0].segment(6), START_MS)
+    elif case == "not copied":
+        shutil.rmtree(nodes[0].home)
+    elif case == "none held":
+        nodes[0].checkpoint(6, 1).unlink()
+    else:
+        nodes[2].checkpoint(12, 2).rename(nodes[2].checkpoint(12, 3))
+    assert not rows_of(tmp_path, "log_end_lost")
+
+
+def test_a_node_that_ran_on_while_it_was_copied_made_its_snapshot_later(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    takes_over(nodes[2], 10)
+    copied_at(nodes[2].segment(6), healthy_log()[8].ms - 1)
+    copied_at(nodes[2].segment(0), healthy_log()[8].ms - 1)
+    (row,) = rows_of(tmp_path, "log_end_lost")
+    assert row.severity == "info"
+    assert "its log was copied first. Copy the node again" in row.message
