@@ -286,8 +286,8 @@ def test_voters_of_a_snapshot_behind_what_no_log_shows_contradict_nobody(tmp_pat
 
 
 @pytest.mark.parametrize("fetched", [False, True])
-def test_a_node_without_a_vote_counts_no_majority(fetched: bool, tmp_path: Path) -> None:
-    """What it names is as old as its log; its configuration is told without an alarm."""
+def test_by_records_no_majority_is_counted_by_a_file(fetched: bool, tmp_path: Path) -> None:
+    """Its quorum-state counts for nothing; its configuration is told without an alarm."""
     for node in quorum(tmp_path):
         node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
     broker = Node(tmp_path, 9)
@@ -297,8 +297,21 @@ def test_a_node_without_a_vote_counts_no_majority(fetched: bool, tmp_path: Path)
     text = "controller.quorum.voters=4@a:9093\n"
     (broker.home / "server.properties").write_text(text)
     rows = rows_of(tmp_path, "voter_sets_agree")
-    states = ["quorum-state"] if fetched else []
-    assert [one.evidence["source"] for one in rows] == [*states, "controller.quorum.voters"]
+    (row,) = rows
+    assert (row.severity, row.evidence["source"]) == ("info", "controller.quorum.voters")
+    assert (row.replica, row.evidence["looking"]) == ("9", ["9"])
+    assert "no majority is counted by that setting any more. It looks for a leader" in row.message
+
+
+def test_without_records_a_node_without_a_vote_counts_no_majority(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    broker.write(healthy_log())
+    broker.quorum_state(leaderId=2, leaderEpoch=2, currentVoters=[{"voterId": 4}])
+    text = "controller.quorum.voters=4@a:9093\n"
+    (broker.home / "server.properties").write_text(text)
+    rows = rows_of(tmp_path, "voter_sets_agree")
+    assert [one.evidence["source"] for one in rows] == ["quorum-state", "controller.quorum.voters"]
     for one in rows:
         assert "This node has no vote: no majority is counted by that." in one.message
         assert one.evidence["disjoint_majorities"] == []
