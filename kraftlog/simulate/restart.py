@@ -460,8 +460,8 @@ class _Judge:
         """Followers before the likely leader, voters before brokers; who holds all before who does
         not; first of all voters those that did not keep up, lack what is committed, or have to cut
         their log: without them the others are no majority while one more is down. Before them who
-        was stopped, and holds what no majority does, or what others may have lost: who starts later
-        cannot lead without it.
+        holds what no majority does, unless nodes are told to run, or what others may have lost: who
+        starts later cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
@@ -472,7 +472,8 @@ class _Judge:
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
-        if votes and is_closed_at_end(log) and alone_from(self.quorum, log) is not None:
+        may_be_down = (up is None and self.quorum.pulled is None) or is_closed_at_end(log)
+        if votes and may_be_down and alone_from(self.quorum, log) is not None:
             rank = -2
         if self._excused and log in self._whole:
             rank = -2
