@@ -13,7 +13,7 @@ from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
 from kraftlog.quorum.copies import copied_first
-from kraftlog.quorum.ends import Witness, witnesses
+from kraftlog.quorum.ends import Witness
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import VOTER_SET
@@ -67,7 +67,7 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     """Whether the files beside a log tell of more only because they were copied after it: what
     the node holds is not known then.
     """
-    found, end = witnesses(log, quorum.snapshots_of(log.label)), log.end_offset or 0
+    found, end = quorum.witnesses(log), log.end_offset or 0
     if not found or _may_be_unwritten(quorum, log, end, found):
         return False
     return copied_first(quorum, log, found[0].end_offset)
@@ -93,7 +93,7 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
 )  # fmt: skip
 def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
-        found = witnesses(log, quorum.snapshots_of(log.label))
+        found = quorum.witnesses(log)
         led = led_beyond(quorum, log)
         if found:
             yield _lost_end(quorum, log, log.end_offset or 0, found)

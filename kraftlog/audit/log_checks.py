@@ -24,7 +24,6 @@ from kraftlog.log import names
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_are, offsets_text, sentence
 from kraftlog.quorum.copies import copied_first
-from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import BatchColumns, SegmentEvidence
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
@@ -325,7 +324,7 @@ def tail(quorum: Quorum) -> Iterator[BadRow]:
 
 def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = offsets_of(log, len(log.evidence.segments) - 1, fault.position)
-    found = witnesses(log, quorum.snapshots_of(log.label))
+    found = quorum.witnesses(log)
     usual = (
         "More is lost than a copy of a running node or a crash explains: see log_end_lost."
         if found and not copied_first(quorum, log, found[0].end_offset)

@@ -16,7 +16,7 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, at_batch, check
 from kraftlog.audit.coverage import Coverage, but_for_unread
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called, restore_vote
+from kraftlog.audit.triage import called, replicas_text, restore_vote
 from kraftlog.log import names
 from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.log.sidefiles import refused_meta_properties
@@ -24,7 +24,6 @@ from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.copies import untimed_from
-from kraftlog.quorum.ends import witnesses
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.model import Quorum, cluster_names
@@ -194,7 +193,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
         elif explained:
             text += f" {_excused_words(quorum, one.lacks_from, them)}"
-        elif witnesses(one.log, quorum.snapshots_of(one.log.label)):
+        elif quorum.witnesses(one.log):
             text += " The files beside its log tell that it once held more: see log_end_lost before you start it."
         elif led_beyond(quorum, one.log) is not None:
             text += " It led the epoch in which its log ends, and others hold more of that: see log_end_lost before you start it."
@@ -540,9 +539,12 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
     controller.quorum.voters, a describe that is not older than the copies. Voters that disagree
     count different majorities. A node without a vote counts none, but may look for the leader at
     the wrong nodes. Often a change of the voters was not finished, or a configuration was not
-    rolled out everywhere; or the copies are not those of the quorum that was described.""",
+    rolled out everywhere; or the copies are not those of the quorum that was described. Where there
+    are KRaftVoters records, nodes count by nothing else: an old quorum-state is not told, and
+    controller.quorum.voters at level info, as nodes still look for a leader there.""",
     advice="""Find the unfinished change and finish it on all nodes before any of them restarts.
-    Where the describe names other voters, copy those.""",
+    Where the describe names other voters, copy those. At level info, set
+    controller.quorum.bootstrap.servers instead.""",
 )  # fmt: skip
 def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
     yield from _sets_by_file(quorum)
@@ -561,24 +563,45 @@ def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
-    """quorum-state, configuration and records against the set that counts."""
-    counts = quorum.voter_set
+    """quorum-state, configuration and records against the set that counts. Where KRaftVoters records
+    tell it, a node counts by nothing else (Kafka's QuorumState).
+    """
+    counts, replicas = quorum.voter_set, [log.evidence for log in quorum.peers]
     if counts is None:
         return
-    # A node without a vote that has not fetched the set yet does not disagree.
-    asked = [
-        log
-        for log in quorum.peers
-        if quorum.is_voter(log.evidence) is not False or log.newness >= counts.since
-    ]
-    others = [
-        *voter_sources.by_quorum_state(log.evidence for log in asked),
-        *voter_sources.by_configuration(log.evidence for log in quorum.peers),
-    ]
-    for one in others:
+    configured = [*voter_sources.by_configuration(replicas)]
+    if quorum.recorded_voters is not None:
+        by_ids: dict[tuple[int, ...], list[VoterSet]] = defaultdict(list)
+        for one in configured:
+            by_ids[one.ids].append(one)
+        yield from (_places_row(same, counts) for ids, same in by_ids.items() if ids != counts.ids)
+        return
+    for one in (*voter_sources.by_quorum_state(replicas), *configured):
         votes = quorum.is_voter(quorum.by_label[one.replica].evidence)
         if one.ids != counts.ids:
             yield _set_row(one, counts, votes is not False)
+
+
+def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
+    """Nodes with a static list of voters that is not the set of their records."""
+    one, labels = same[0], [other.replica for other in same]
+    look, start = ("It looks", "it starts") if len(labels) == 1 else ("They look", "they start")
+    return BadRow(
+        one.replica,
+        f"The voters are {voters_text(one.ids, one.members, counts.members)} by the {VOTERS} of {replicas_text(labels)}. "
+        f"But they are {voters_text(counts.ids, counts.members, one.members)} by {counts.place}, and no majority is counted by that setting any more. "
+        f"{look} for a leader there when {start}: name those that vote now in controller.quorum.bootstrap.servers instead.",
+        one.path,
+        other_replica=counts.replica if counts.replica != one.replica else None,
+        severity="info",
+        evidence={
+            "voters": [list(member) for member in one.members],
+            "other_voters": [list(member) for member in counts.members],
+            "source": one.source,
+            "other_source": counts.source,
+            "looking": labels,
+        },
+    )
 
 
 def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRow:

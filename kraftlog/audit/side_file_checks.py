@@ -217,7 +217,9 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
             if segment is None:
                 # Behind the log's end it witnesses what is lost there: `log_end_lost` tells; and
                 # `offsets_contiguous` tells of a hole.
-                inside = reached_by(index) <= (log.end_offset or 0)
+                end = log.end_offset or 0
+                is_lost = index.base_offset >= end and bool(quorum.witnesses(log))
+                inside = reached_by(index) <= end and not is_lost
                 is_told = _in_hole(log, index.base_offset) or not inside
                 if not log.evidence.single_file and log.evidence.segments and not is_told:
                     yield _orphan(log, index)

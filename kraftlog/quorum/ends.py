@@ -1,16 +1,18 @@
 """Where a log really ended: what the files beside it witness beyond the last batch that can be
 read.
 
-In: a log, and its replica's own snapshots. Out: `Witness`es. A log that was cut at a batch's end,
+In: a log, its replica's own snapshots, and who may have sent them. Out: `Witness`es. A log that was cut at a batch's end,
 or emptied, is a sound file, so that only witnesses tell. Kafka writes an entry of
 `leader-epoch-checkpoint` as it appends the first batch of an epoch, an index entry as it appends a
-batch, a producer snapshot where the log ends at a roll or a clean stop, and `quorum-state` before a
-new leader writes. Source: Kafka's LeaderEpochFileCache, OffsetIndex, ProducerStateManager,
-UnifiedLog.close, KafkaRaftClient.onBecomeLeader; KAFKA-1211, KIP-595.
+batch, a producer snapshot where the log ends at a roll or a clean stop, `quorum-state` before a new
+leader writes, and a snapshot of what the log holds. Source: Kafka's LeaderEpochFileCache,
+OffsetIndex, ProducerStateManager, UnifiedLog.close, KafkaRaftClient.onBecomeLeader,
+RaftLog.validateOffsetAndEpoch; KAFKA-1211, KIP-595, KIP-630.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,9 +37,31 @@ class Witness:
     epoch: int | None = None
 
 
-def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
+class Sender(NamedTuple):
+    """A voter's copy: what another node did not snapshot itself, it had from such a node."""
+
+    log: LogView
+    snapshots: Sequence[SnapshotView]
+
+    def can_have_sent(self, one: SnapshotView, end: int) -> bool:
+        """Whether the node may have sent a snapshot to one whose log ends at an offset, in the same
+        epoch: a leader does so where its own log starts behind that, and that is nowhere behind its
+        oldest snapshot. What happened after it was copied is not known.
+        """
+        segments = self.log.evidence.segments
+        if not (segments and self.snapshots):
+            return True
+        oldest = min(held.end_offset for held in self.snapshots)
+        is_older = segments[-1].modified_ms < one.evidence.modified_ms
+        return is_older or max(oldest, self.log.start_offset or 0) > end
+
+
+def witnesses(
+    log: LogView, snapshots: Iterable[SnapshotView], senders: Sequence[Sender] = ()
+) -> list[Witness]:
     """What a node's own files witness beyond the end of its log, the furthest first. Of a log that
-    was not copied, or cannot be read, nothing is known to be lost.
+    was not copied, or cannot be read, nothing is known to be lost. `senders` are all who may have
+    sent it a snapshot; none where some of them are not at hand.
     """
     segments = log.evidence.segments
     if log.evidence.single_file or not segments or any(one.problem for one in segments):
@@ -48,7 +72,7 @@ def witnesses(log: LogView, snapshots: Iterable[SnapshotView]) -> list[Witness]:
         *_of_segments(log, end),
         *_of_indexes(log, end),
         *_of_quorum_state(log, end),
-        *_of_snapshots(log, own, end),
+        *_of_snapshots(log, own, end, senders),
     ]
     unfinished = _unfinished(log)
     damaged_bytes = unread_tail_bytes(log) - (unfinished.size_bytes if unfinished else 0)
@@ -87,11 +111,13 @@ def is_whole(log: LogView) -> bool:
     return readable and not log.holes and len(log.rows) == len(evidence.log)
 
 
-def end_is_proven(log: LogView, snapshots: Iterable[SnapshotView]) -> bool:
+def end_is_proven(
+    log: LogView, snapshots: Iterable[SnapshotView], senders: Sequence[Sender]
+) -> bool:
     """Whether nothing can ever have followed the last batch of a log."""
     if log.evidence.unread or not (is_closed_at_end(log) and is_whole(log)):
         return False
-    return not witnesses(log, snapshots)
+    return not witnesses(log, snapshots, senders)
 
 
 def known_epoch(log: LogView) -> int | None:
@@ -270,11 +296,30 @@ def _of_quorum_state(log: LogView, end: int) -> Iterator[Witness]:
         yield Witness(end + 1, words, file.path, epoch=state.leader_epoch)
 
 
-def _of_snapshots(log: LogView, own: list[SnapshotView], end: int) -> Iterator[Witness]:
-    """One snapshot ahead of its log was fetched from a leader, and the next start begins there. Of
-    two, the log had passed the first.
+def _of_snapshots(
+    log: LogView, own: list[SnapshotView], end: int, senders: Sequence[Sender]
+) -> Iterator[Witness]:
+    """One snapshot ahead of its log may be fetched from a leader, and the next start begins there.
+    It is the node's own where nobody can have sent it, or the log had gone on in a segment that is
+    gone: a takeover drops the log from its beginning on. Of two, the log had passed the first.
     """
-    ahead = sorted({one.end_offset for one in own if one.is_complete and one.end_offset > end})
-    if len(ahead) > 1:
-        words = f"its folder holds {len(ahead)} snapshots that end after its log"
-        yield Witness(ahead[-1], words, None)
+    ahead = [one for one in own if one.is_complete and one.end_offset > end]
+    ends = sorted({one.end_offset for one in ahead})
+    if len(ends) > 1:
+        words = f"its folder holds {len(ends)} snapshots that end after its log"
+        yield Witness(ends[-1], words, None)
+    if len(ends) != 1:
+        return
+    made, told = ahead[0], f"its folder holds a snapshot of offset {ends[0]}"
+    rolled = [one for one in log.evidence.indexes if one.base_offset == end]
+    is_there = any(one.base_offset == end for one in log.evidence.segments)
+    if rolled and not is_there:
+        name = rolled[0].path.rsplit("/", 1)[-1]
+        yield Witness(ends[0], f"{told}, and {name} of a segment that is gone", made.path)
+    elif (
+        senders
+        and made.epoch == log.last_epoch
+        and not any(one.can_have_sent(made, end) for one in senders)
+    ):
+        why = "which no voter can have sent to it, as their logs begin before that end"
+        yield Witness(ends[0], f"{told}, {why}", made.path)

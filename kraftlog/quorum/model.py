@@ -27,7 +27,14 @@ from kraftlog.quorum.divergence import (
     is_uncommitted_tail,
     replacing_epoch,
 )
-from kraftlog.quorum.ends import begins_newer, end_is_proven, known_epoch
+from kraftlog.quorum.ends import (
+    Sender,
+    Witness,
+    begins_newer,
+    end_is_proven,
+    known_epoch,
+    witnesses,
+)
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
@@ -178,6 +185,22 @@ class Quorum:
         held, end = self.snapshots_of(log.label), log.end_offset or 0
         ends = [one.end_offset for one in held if one.is_complete and one.end_offset <= end]
         return max(ends, default=0)
+
+    def witnesses(self, log: LogView) -> list[Witness]:
+        """What the files beside a log witness beyond its end, the furthest first."""
+        return witnesses(log, self.snapshots_of(log.label), self._senders(log))
+
+    def end_is_proven(self, log: LogView) -> bool:
+        """Whether nothing can ever have followed the last batch of a log."""
+        return end_is_proven(log, self.snapshots_of(log.label), self._senders(log))
+
+    def _senders(self, log: LogView) -> list[Sender]:
+        """The voters' copies but a node's own; none where a voter was not copied."""
+        if self.voter_set is None or not self.holders.keys() >= set(self.voter_set.ids):
+            return []
+        own = log.evidence.node_id
+        held = (one for voter, copies in self.holders.items() if voter != own for one in copies)
+        return [Sender(one, self.snapshots_of(one.label)) for one in held]
 
     # --- comparisons -----------------------------------------------------------------------------
 
@@ -693,7 +716,7 @@ class Quorum:
 
     def _standing(self, log: LogView) -> CopyStanding:
         voter = log.evidence.node_id if self.is_voter(log.evidence) else None
-        proven = end_is_proven(log, self.snapshots_of(log.label)) and not self.later_vote(log)
+        proven = self.end_is_proven(log) and not self.later_vote(log)
         known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
         return CopyStanding(log.label, voter, vector_of(log), known, proven, snapshot_end)
 

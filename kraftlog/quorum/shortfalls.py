@@ -12,7 +12,7 @@ from kraftlog.plain import natural
 from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.copies import copied_before, copy_explains, described_since
 from kraftlog.quorum.describe import keeping_up
-from kraftlog.quorum.ends import end_is_proven, known_epoch, unread_tail_bytes
+from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
 from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import LaterVote, Quorum
@@ -80,7 +80,7 @@ def is_excused(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     """
     if not copied_before(quorum, log, lacks_from):
         return False
-    was_stopped = end_is_proven(log, quorum.snapshots_of(log.label))
+    was_stopped = quorum.end_is_proven(log)
     return not was_stopped or described_since(quorum, log, lacks_from)
 
 

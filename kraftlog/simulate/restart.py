@@ -18,7 +18,7 @@ from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
-from kraftlog.quorum.ends import is_closed_at_end, witnesses
+from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -280,7 +280,7 @@ class _Judge:
     def _lost(self, copies: tuple[LogView, ...]) -> bool:
         """Whether a voter has lost the end of its log, or may have."""
         return any(
-            witnesses(one, self.quorum.snapshots_of(one.label))
+            self.quorum.witnesses(one)
             or led_beyond(self.quorum, one) is not None
             or forgotten_vote(self.quorum, one) is not None
             or one.label in self._too_few
@@ -290,7 +290,7 @@ class _Judge:
     def _forgotten(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """What a voter must not have forgotten."""
         end = log.end_offset or 0
-        for one in witnesses(log, self.quorum.snapshots_of(log.label))[:1]:
+        for one in self.quorum.witnesses(log)[:1]:
             if copied_first(self.quorum, log, one.end_offset):
                 why = "its log was copied before the files beside it, while the node was writing"
                 yield Safety.UNKNOWN, why, None
@@ -509,8 +509,8 @@ class _Judge:
         """Followers before the likely leader, voters before brokers; who holds all before who does
         not; first of all voters those that did not keep up, lack what is committed, or have to cut
         their log: without them the others are no majority while one more is down. Before them who
-        was stopped, and holds what no majority does, or what others may have lost: who starts later
-        cannot lead without it.
+        holds what no majority does, unless nodes are told to run, or what others may have lost: who
+        starts later cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
@@ -521,7 +521,8 @@ class _Judge:
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
-        if votes and is_closed_at_end(log) and alone_from(self.quorum, log) is not None:
+        may_be_down = (up is None and self.quorum.pulled is None) or is_closed_at_end(log)
+        if votes and may_be_down and alone_from(self.quorum, log) is not None:
             rank = -2
         if self._excused and log in self._whole:
             rank = -2

@@ -58,6 +58,7 @@ from tests.unit.audit_logs import (
     uuid_text,
     voters_batch,
 )
+from tests.unit.faults.borders import copied_at, takes_over
 from tests.unit.faults.cases import led_by
 from tests.unit.faults.ends import (
     cut,
@@ -324,8 +325,8 @@ def test_voters_of_a_snapshot_behind_what_no_log_shows_contradict_nobody(tmp_pat
 
 
 @pytest.mark.parametrize("fetched", [False, True])
-def test_a_node_without_a_vote_counts_no_majority(fetched: bool, tmp_path: Path) -> None:
-    """What it names is as old as its log; its configuration is told without an alarm."""
+def test_by_records_no_majority_is_counted_by_a_file(fetched: bool, tmp_path: Path) -> None:
+    """Its quorum-state counts for nothing; its configuration is told without an alarm."""
     for node in quorum(tmp_path):
         node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
     broker = Node(tmp_path, 9)
@@ -335,8 +336,21 @@ def test_a_node_without_a_vote_counts_no_majority(fetched: bool, tmp_path: Path)
     text = "controller.quorum.voters=4@a:9093\n"
     (broker.home / "server.properties").write_text(text)
     rows = rows_of(tmp_path, "voter_sets_agree")
-    states = ["quorum-state"] if fetched else []
-    assert [one.evidence["source"] for one in rows] == [*states, "controller.quorum.voters"]
+    (row,) = rows
+    assert (row.severity, row.evidence["source"]) == ("info", "controller.quorum.voters")
+    assert (row.replica, row.evidence["looking"]) == ("9", ["9"])
+    assert "no majority is counted by that setting any more. It looks for a leader" in row.message
+
+
+def test_without_records_a_node_without_a_vote_counts_no_majority(tmp_path: Path) -> None:
+    quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    broker.write(healthy_log())
+    broker.quorum_state(leaderId=2, leaderEpoch=2, currentVoters=[{"voterId": 4}])
+    text = "controller.quorum.voters=4@a:9093\n"
+    (broker.home / "server.properties").write_text(text)
+    rows = rows_of(tmp_path, "voter_sets_agree")
+    assert [one.evidence["source"] for one in rows] == ["quorum-state", "controller.quorum.voters"]
     for one in rows:
         assert "This node has no vote: no majority is counted by that." in one.message
         assert one.evidence["disjoint_majorities"] == []
@@ -1041,3 +1055,30 @@ def test_a_snapshot_of_another_quorum_says_nothing_of_this_one(
     assert (seen.bounds.lower, seen.controller_ids) == (13, {1, 2, 3})
     assert [one.end_offset for one in Held.by(seen, seen.by_label["1"]).snapshots] == [6]
     assert seen.strays == set()
+
+
+@pytest.mark.parametrize("case", ["copied before", "not copied", "none held", "another epoch"])
+def test_who_may_have_sent_a_snapshot_of_a_later_offset(case: str, tmp_path: Path) -> None:
+    """It is a node's own, and its log once reached there, only where nobody can have sent it."""
+    nodes = quorum(tmp_path)
+    takes_over(nodes[2], 10)
+    assert [one.offset for one in rows_of(tmp_path, "log_end_lost")] == [10]
+    if case == "copied before":
+        copied_at(nodes[0].segment(6), START_MS)
+    elif case == "not copied":
+        shutil.rmtree(nodes[0].home)
+    elif case == "none held":
+        nodes[0].checkpoint(6, 1).unlink()
+    else:
+        nodes[2].checkpoint(12, 2).rename(nodes[2].checkpoint(12, 3))
+    assert not rows_of(tmp_path, "log_end_lost")
+
+
+def test_a_node_that_ran_on_while_it_was_copied_made_its_snapshot_later(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    takes_over(nodes[2], 10)
+    copied_at(nodes[2].segment(6), healthy_log()[8].ms - 1)
+    copied_at(nodes[2].segment(0), healthy_log()[8].ms - 1)
+    (row,) = rows_of(tmp_path, "log_end_lost")
+    assert row.severity == "info"
+    assert "its log was copied first. Copy the node again" in row.message

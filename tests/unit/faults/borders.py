@@ -291,6 +291,45 @@ fault(
 )(emptied(START_MS))  # fmt: skip
 
 
+def takes_over(node: Node, end: int) -> None:
+    """A log that ends at an offset beside a snapshot of a later one, which is older than all
+    logs.
+    """
+    path, segment, log = node.checkpoint(12, 2), node.segment(6), healthy_log()
+    path.write_bytes(snapshot(healthy_state(), 2, log[-1].ms))
+    copied_at(path, LATER)
+    if end > 6:
+        segment.write_bytes(segment.read_bytes()[: AT[end]])
+    else:
+        segment.unlink()
+    node.epochs([one for one in ((1, 0), (2, 8)) if one[1] < end])
+
+
+def pruned(node: Node, end: int) -> None:
+    """A node whose oldest snapshot ends there: its log may start there, too."""
+    node.checkpoint(6, 1).unlink()
+    node.checkpoint(end, 2).write_bytes(snapshot(healthy_state(), 2, healthy_log()[-1].ms))
+
+
+@fault(
+    "log_end_lost", "critical", "3", 6, says="00000000000000000006.index of a segment that is gone",
+    sound=lambda nodes: takes_over(nodes[2], 6),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A takeover of a snapshot drops a log from its beginning on."""
+    takes_over(nodes[2], 6)
+    nodes[2].segment(6).with_suffix(".index").write_bytes(bytes(96))
+
+
+@fault(
+    "log_end_lost", "critical", "3", 10, says="which no voter can have sent to it",
+    sound=lambda nodes: (takes_over(nodes[2], 10), pruned(nodes[1], 11)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """All voters hold the snapshot of offset 6, and so all that follows."""
+    takes_over(nodes[2], 10)
+
+
 def cut_at(ms: int) -> Damage:
     """Voters 2 and 3 end at offset 6, whose record is 4,000 ms later; 1 has a snapshot of all."""
 

@@ -234,7 +234,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "voter_sets_agree": {
         "voters": [[(int, str, None)]], "other_voters": [[(int, str, None)]], "source": str,
         "other_source": str,
-        "disjoint_majorities": [[int]],
+        "disjoint_majorities": [[int]], "looking": [str],
     },
     "voters_present": {
         "pulled": (str, None), "voters": [int], "missing_voters": [int], "majority": int,

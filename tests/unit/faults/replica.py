@@ -82,6 +82,22 @@ def _(nodes: list[Node]) -> None:
     describe(nodes[0], 2, 2, 12, (1, 2, 3, 4, 5))
 
 
+def _voters_by_files(nodes: list[Node], static: str) -> None:
+    """A quorum that was static: node 3 was removed, and nothing was written to quorum-state since."""
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, ms=LATER))
+        (node.home / "server.properties").write_text(f"controller.quorum.voters={static}\n")
+
+
+@fault(
+    "voter_sets_agree", "info", "1", says="They look for a leader there when they start",
+    sound=lambda nodes: _voters_by_files(nodes, "1@a:9093,2@b:9093"),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Told once; and by KRaftVoters records no majority is counted by it."""
+    _voters_by_files(nodes, "1@a:9093,2@b:9093,3@c:9093")
+
+
 @fault("voter_sets_agree", "warning", "2", 12, says="at offset 12 does not name any voter")
 def _(nodes: list[Node]) -> None:
     """It does not take the voters away: the others are counted as before."""
