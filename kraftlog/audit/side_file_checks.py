@@ -71,8 +71,8 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
         for (entry, word, text), more in capped(told):
             yield BadRow(
                 log.label,
-                f"The file leader-epoch-checkpoint {text}. {_CONSEQUENCES[word]} "
-                f"Delete the file while the node is stopped: Kafka writes it anew.{and_more(more)}",
+                f"The file leader-epoch-checkpoint {text}. "
+                f"{_CONSEQUENCES[word]} Delete the file while the node is stopped: Kafka writes it anew.{and_more(more)}",
                 file.path,
                 offset=entry[1],
                 batch_leader_epoch=entry[0],
