@@ -187,8 +187,11 @@ class Quorum:
         return max(ends, default=0)
 
     def witnesses(self, log: LogView) -> list[Witness]:
-        """What the files beside a log witness beyond its end, the furthest first."""
-        return witnesses(log, self.snapshots_of(log.label), self._senders(log))
+        """What the files beside a log witness beyond its end, the furthest first. Snapshots that the
+        logs refuse are not of it.
+        """
+        held = [one for one in self.snapshots_of(log.label) if self.contradiction(one) is None]
+        return witnesses(log, held, self._senders(log))
 
     def end_is_proven(self, log: LogView) -> bool:
         """Whether nothing can ever have followed the last batch of a log."""
