@@ -173,8 +173,8 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     "each record's frame and body decode by its message spec with no bytes left over",
     action="origin", over=coverage.batches, after="leader_change_starts_epoch",
     meaning="""A record in a valid batch does not follow its message spec: a field leads beyond
-    the record, bytes are left over, it is a marker of a producer's transaction, it sets a
-    kraft.version below 0, or the number of records is not what the header says.
+    the record, bytes are left over, or it sets a kraft.version below 0. Or it is a marker of a
+    producer's transaction, or the number of records is not what the header says.
     Kafka's metadata loader stops or skips it, and does not notice bytes after a batch's last record. A warning at this check means that a batch was
     larger than batch_limit_bytes and was not read.""",
     advice="""If other replicas hold the same bytes, the record was written that way: look for the
