@@ -215,7 +215,9 @@ def read_producer_state(raw: bytes) -> int:
     if stored != crc32c(raw[_PRODUCERS_START:]):
         raise ValueError("its CRC is wrong")
     if not 0 <= count * _PRODUCER_SIZE <= len(raw) - _PRODUCERS.size:
-        raise ValueError(f"it says that it names {counted(count, 'producer')}, for which it is too short")
+        raise ValueError(
+            f"it says that it names {counted(count, 'producer')}, for which it is too short"
+        )
     return int(count)
 
 
