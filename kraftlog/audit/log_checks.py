@@ -21,6 +21,7 @@ from kraftlog.audit.triage import (
     remedy,
 )
 from kraftlog.log import names
+from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_are, offsets_text, sentence
 from kraftlog.quorum.copies import copied_first
@@ -242,7 +243,8 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     action="copy", over=coverage.files,
     meaning="""A file could not be read: permission denied, an error of the disk, a folder or a
     link in its place. Nothing is known of what it holds. At level critical it is a segment; or no
-    segment lies beside the other files of a log, where Kafka always has one. At level info the file
+    segment lies beside the other files of a voter's log, where Kafka always has one. Of a producer snapshot
+    Kafka takes none whose version, CRC or length is wrong; this log needs it for nothing. At level info the file
     vanished while the copy was read, which a live node does to segments and snapshots that it
     deletes.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
@@ -252,7 +254,13 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
 )  # fmt: skip
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:
-        unread = {one.path for one in replica.segments if one.problem is not None}
+        # An observer whose log was not copied, or is gone, fetches it from the leader.
+        is_asked = quorum.is_voter(replica) is not False
+        unread = {
+            one.path
+            for one in replica.segments
+            if one.problem is not None and (is_asked or one.problem != NO_SEGMENT)
+        }
         for problem in (*replica.problems, *replica.unread):
             if problem.kind == "unknown":
                 continue
@@ -263,6 +271,10 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 if problem.vanished
                 else "Make it readable or copy it again, then audit again."
             )
+            if problem.kind == names.PRODUCER_SNAPSHOT:
+                action = (
+                    "Kafka does not take it and builds what it held anew, but look at that disk."
+                )
             yield BadRow(
                 replica.label,
                 f"The file {problem.words}. Nothing is known of what it holds. {action}",

@@ -1,13 +1,14 @@
-"""The small files beside the log: identity, quorum state, epochs, indexes.
+"""The small files beside the log: identity, quorum state, epochs, producers, indexes.
 
 In: a file's bytes. Out: plain values, or `ValueError` with a sentence where the file does not
 follow its format; none of the file's text is in that sentence, as it may be a password. Source:
 Kafka's PropertiesUtils, FileQuorumStateStore (KIP-853 for version 1),
-LeaderEpochCheckpointFile, OffsetIndex, TimeIndex.
+LeaderEpochCheckpointFile, ProducerStateManager, OffsetIndex, TimeIndex.
 """
 
 import json
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -16,6 +17,9 @@ from typing import Any
 import javaproperties
 import numpy as np
 import numpy.typing as npt
+
+from kraftlog.log.batch import crc32c
+from kraftlog.plain import counted
 
 SIDE_FILE_LIMIT = 1 << 20
 """Text files over this many bytes are not what their names say."""
@@ -199,6 +203,27 @@ def read_epoch_checkpoint(raw: bytes) -> list[tuple[int, int]]:
 _BLANK = " \t\v\f"
 _BLANKS = re.compile(f"[{_BLANK}]+")
 """What Java's regular expressions take for blanks within a line."""
+
+
+def read_producer_state(raw: bytes) -> int:
+    """A producer snapshot: how many producers it names, which in this log is none."""
+    if len(raw) < _PRODUCERS.size:
+        raise ValueError(f"it has {len(raw)} bytes, and its header alone has {_PRODUCERS.size}")
+    version, stored, count = _PRODUCERS.unpack_from(raw)
+    if version != 1:
+        raise ValueError(f"its version is {version}, and Kafka knows version 1")
+    if stored != crc32c(raw[_PRODUCERS_START:]):
+        raise ValueError("its CRC is wrong")
+    if not 0 <= count * _PRODUCER_SIZE <= len(raw) - _PRODUCERS.size:
+        raise ValueError(
+            f"it says that it names {counted(count, 'producer')}, for which it is too short"
+        )
+    return int(count)
+
+
+_PRODUCERS = struct.Struct(">hIi")
+_PRODUCERS_START, _PRODUCER_SIZE = 6, 46
+"""The CRC is over what follows it; of a producer there are six numbers and two epochs."""
 
 
 def read_partition_metadata(raw: bytes) -> dict[str, str]:

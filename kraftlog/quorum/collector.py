@@ -22,6 +22,7 @@ from kraftlog.log.directory import IS_FOLDER, LogFile, Replica, walk_file
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.segment import Limits, Window
+from kraftlog.log.sidefiles import read_producer_state
 from kraftlog.log.storage import open_file
 from kraftlog.plain import counted
 from kraftlog.quorum.bootstrap import read_bootstrap
@@ -107,6 +108,8 @@ class Collector:
             if kind in _TOLD_NOWHERE_ELSE and (told := side.get(field)) is not None and told.problem
         ]
         for one in files:
+            if one.kind == names.PRODUCER_SNAPSHOT:
+                problems += _unread_producers(one)
             if one.kind == names.LOG_DELETED and not _is_folder(one, problems):
                 problems += _damage(self.snapshot(one))
         read: list[SegmentEvidence | SnapshotEvidence] = [*segments, *snapshots]
@@ -326,6 +329,13 @@ def _damage(left_over: SnapshotEvidence) -> Iterator[FileProblem]:
     if bad:
         text = f"{counted(len(bad), 'damaged range')}, the first at byte {min(bad):,}"
         yield FileProblem(left_over.path, left_over.kind, text, False)
+
+
+def _unread_producers(file: LogFile) -> Iterator[FileProblem]:
+    """A producer snapshot that Kafka would not take."""
+    found = read_side_file(file, read_producer_state)
+    if found.problem is not None:
+        yield FileProblem(file.path, file.kind, found.problem, False)
 
 
 _NO_END = RANGE_KINDS - {FaultKind.TORN_BATCH, FaultKind.ZEROS}

@@ -27,7 +27,7 @@ from kraftlog.state.encode import encode_batch
 from tests.benchmark.hostile import bad_crcs, bombs, empty_records, many_elements, no_ops
 from tests.property.engines import sealed
 from tests.property.test_fuzz import MEMORY
-from tests.unit.audit_logs import Node, audit, healthy_log
+from tests.unit.audit_logs import NO_PRODUCERS, Node, audit, healthy_log
 
 STEPS, STEPS_PER_BYTE, STEPS_PER_CHARACTER = 300_000, 10, 25
 """Calls. Two texts are read by a character at a time, the others and batches as a whole."""
@@ -84,7 +84,7 @@ FILES = {
     "partition.metadata": b"version: 0\n",
     f"{6:020d}.index": b"",
     f"{6:020d}.timeindex": b"",
-    f"{12:020d}.snapshot": b"",
+    f"{12:020d}.snapshot": NO_PRODUCERS,
     "../meta.properties": b"node.id=1\n",
     "../server.properties": b"a=b\n",
 }

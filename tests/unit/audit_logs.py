@@ -325,9 +325,13 @@ def quorum(root: Path) -> list[Node]:
     return nodes
 
 
+NO_PRODUCERS = bytes.fromhex("0001 48674bc7 00000000")
+"""A producer snapshot as Kafka writes it of this log, byte for byte (its goldens)."""
+
+
 def stopped(node: Node, end: int) -> None:
     """What a clean stop leaves: a producer snapshot at the end, an index without padding."""
-    (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
+    (node.folder / f"{end:020d}.snapshot").write_bytes(NO_PRODUCERS)
     node.segment(6).with_suffix(".index").write_bytes(b"")
 
 

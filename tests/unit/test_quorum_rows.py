@@ -18,6 +18,7 @@ from tests.unit.audit_logs import (
     CLUSTER,
     FOLDER,
     LIMITS,
+    NO_PRODUCERS,
     START_MS,
     Node,
     healthy_log,
@@ -35,7 +36,7 @@ def test_a_replica(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     for node in nodes:
         # What a clean stop leaves: it proves where the log ended.
-        (node.folder / f"{12:020d}.snapshot").write_bytes(b"")
+        (node.folder / f"{12:020d}.snapshot").write_bytes(NO_PRODUCERS)
         node.segment(6).with_suffix(".index").write_bytes(b"")
     assert replica_rows(quorum_of(tmp_path))[1] == {
         "replica": "2",

@@ -29,6 +29,7 @@ from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
+    NO_PRODUCERS,
     START_MS,
     TRANSACTION,
     Batch,
@@ -500,7 +501,7 @@ def test_who_alone_holds_what_may_be_committed_starts_first(case: str, tmp_path:
     nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER))
     if case == "stopped":
         nodes[1].segment(6).with_suffix(".index").write_bytes(b"")
-        (nodes[1].folder / f"{13:020d}.snapshot").write_bytes(b"")
+        (nodes[1].folder / f"{13:020d}.snapshot").write_bytes(NO_PRODUCERS)
     elif case == "told to run":
         describe(nodes[1], 2, 2, 12)
         described(tmp_path, *((one, ZERO_UUID, 12, LATER, LATER) for one in (1, 2, 3)))
@@ -717,7 +718,7 @@ def test_what_no_voter_at_hand_holds_is_not_excused(is_missing: bool, tmp_path: 
 def test_a_voter_that_was_stopped_lacks_it_on_its_disk_as_well(tmp_path: Path) -> None:
     """A copy of a log that was closed where it ends was taken too early for nothing."""
     for node in behind_a_snapshot(tmp_path)[1:]:
-        (node.folder / f"{6:020d}.snapshot").touch()
+        (node.folder / f"{6:020d}.snapshot").write_bytes(NO_PRODUCERS)
         (node.folder / f"{0:020d}.index").touch()
     found = answers(tmp_path)
     assert {label: one.safety for label, one in found.items()} == dict.fromkeys(

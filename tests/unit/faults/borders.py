@@ -375,6 +375,17 @@ fault(
     says="It looks for a leader at those nodes when it starts: name those that vote now",
 )(_of_other_voters)  # fmt: skip
 
+
+def _observer_without_a_segment(nodes: list[Node]) -> None:
+    with_observer(nodes)
+    for segment in (nodes[0].home.parent / "9" / nodes[0].folder.name).glob("*.log"):
+        segment.unlink()
+
+
+fault(
+    "file_readable", "warning", "9", sound=with_observer, says="no segment lies in its folder",
+)(_observer_without_a_segment)  # fmt: skip
+
 # --- differences ---------------------------------------------------------------------------------
 
 

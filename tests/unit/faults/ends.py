@@ -10,6 +10,7 @@ from dataclasses import replace
 from kraftlog.log.batch import HEADER_SIZE
 from tests.unit.audit_logs import (
     NO_OP,
+    NO_PRODUCERS,
     START_MS,
     Batch,
     Node,
@@ -383,7 +384,7 @@ def _(nodes: list[Node]) -> None:
 
 
 def _closed(node: Node, end: int) -> None:
-    (node.folder / f"{end:020d}.snapshot").write_bytes(b"")
+    (node.folder / f"{end:020d}.snapshot").write_bytes(NO_PRODUCERS)
 
 
 @fault(

@@ -14,6 +14,7 @@ from tests.property.engines import sealed
 from tests.unit.audit_logs import (
     HEADER_SIZE,
     NO_OP,
+    NO_PRODUCERS,
     START_MS,
     TRANSACTION,
     Batch,
@@ -79,7 +80,7 @@ def _(nodes: list[Node]) -> None:
     """Of the only copy, a producer snapshot says where it ended."""
     for node in nodes[1:]:
         shutil.rmtree(node.home)
-    (nodes[0].folder / f"{12:020d}.snapshot").touch()
+    (nodes[0].folder / f"{12:020d}.snapshot").write_bytes(NO_PRODUCERS)
     _without_next_to_last(nodes[0])
 
 
@@ -574,6 +575,21 @@ def _nothing_but_a_snapshot(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     for segment in nodes[2].folder.glob("*.log"):
         segment.unlink()
+
+
+def _of_producers(raw: bytes) -> Damage:
+    return lambda nodes: (nodes[0].folder / f"{6:020d}.snapshot").write_bytes(raw)
+
+
+for _raw, _says in (
+    (NO_PRODUCERS[:-1] + b"\1", "its CRC is wrong"),
+    (b"\0\2" + NO_PRODUCERS[2:], "its version is 2"),
+    (NO_PRODUCERS[:-1], "it has 9 bytes"),
+    (bytes.fromhex("0001 ba0cc8c4 00000001"), "it says that it names 1 producer"),
+):
+    fault("file_readable", "warning", "1", says=_says, sound=_of_producers(NO_PRODUCERS))(
+        _of_producers(_raw)
+    )
 
 
 @fault("file_readable", "warning", "1", says="the first at byte 0", sound=_deleted)
