@@ -15,7 +15,7 @@ from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, at_batch
 from kraftlog.audit.grouping import record_note
 from kraftlog.audit.state_rules import Incoming, Refused, Said, Version, on_fault, on_record, on_row
 from kraftlog.audit.triage import at_same_place
-from kraftlog.explain.words import object_name
+from kraftlog.explain.words import acl_text, object_name
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.declare import Data
@@ -420,7 +420,7 @@ RECORD_REPLAYS = state_check(
     action="origin",
     meaning="""A record decodes, but Kafka's own replay would stop there with an exception, for a
     value or a feature level that its version does not take. Or it takes the record, and then can
-    write no snapshot.""",
+    write no snapshot, or its authorizer does not take it.""",
     advice="""Look for the version that wrote it before a node of another version starts.""",
 )  # fmt: skip
 
@@ -442,6 +442,19 @@ def _negative_level(step: Incoming) -> Iterator[Said]:
             f"The {step.type} at offset {step.offset} sets {name} to level {level}, and no level is below 0. A controller stops there with an exception. "
             "Find out which controller wrote it before any of them starts.",
             {"kind": "bad_value", "data": dict(step.data)},
+        )
+
+
+@on_record(RECORD_REPLAYS, "ACCESS_CONTROL_ENTRY_RECORD")
+def _acl_id_twice(step: Incoming) -> Iterator[Said]:
+    """AclControlManager and the images take it; the authorizer (AclCache) does not."""
+    known = step.state.get("acls", (step.data["id"],))
+    if known is not None:
+        yield Said(
+            f"The {step.type} at offset {step.offset} uses an id again that is in use there: {acl_text(known)}. "
+            "Kafka's StandardAuthorizer throws at it: nodes that run may go on by other ACLs than nodes that start anew. "
+            "Find out which controller wrote it.",
+            {"kind": "acl_exists", "data": dict(step.data)},
         )
 
 

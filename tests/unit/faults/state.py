@@ -8,6 +8,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    acl,
     change,
     config,
     feature,
@@ -385,6 +386,14 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, producer_ids(2000), producer_ids(2000))
+
+
+@fault(
+    "record_replays", "warning", offset=13, says="uses an id again that is in use there: ACL ALLOW",
+    sound=appended(acl(7, "a"), remove_acl(7), acl(7, "b")),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, acl(7, "a"), acl(7, "b"))
 
 
 @fault(
