@@ -140,9 +140,10 @@ def _no_partition(quorum: Quorum, found: Health) -> Reason:
 
 @health_check(
     "partitions_have_leaders", "warning", "state", "leaderless partitions of 2025-12, KIP-966",
-    "every partition has a leader",
+    "every partition has a leader that is registered and not fenced",
     action="watch", nothing=_no_partition,
-    meaning="""Partitions have no leader: nobody can read or write them. At level info every
+    meaning="""Partitions have no leader: nobody can read or write them. Or their leader is fenced
+    or not registered, which a controller never leaves so. At level info every
     broker that could lead them was stopped on purpose, or unregistered while no broker runs, as in
     a copy of a cluster that was shut down.""",
     advice="""Start the brokers that the finding names for each partition. Those in its ISR (in
@@ -159,12 +160,14 @@ def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         cause = f" {_stopped(brokers)}." if on_purpose else ""
         one = len(partitions) == 1
         verb, which = ("has", "This") if one else ("have", "The first")
-        first = min((one.since for one in partitions if one.since), default=None)
+        lacking = [one for one in partitions if one.leader < 0]
+        first = min((one.since for one in lacking if one.since), default=None)
+        since = f" {which} partition has had no leader {since_text(first)}." if lacking else ""
         clean = f" {_IF_CLEAN}" if any(_to_start(found, one) for one in partitions) else ""
         yield row(
             found,
             f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no leader: nobody reads or writes there."
-            f"{cause} {told}{clean} {which} partition has had no leader {since_text(first)}.",
+            f"{cause} {told}{clean}{since}",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
             partitions=[
@@ -194,8 +197,8 @@ def _by_purpose(
 
 
 def _awaited(one: Partition) -> Sequence[int]:
-    """Who could lead a partition that has no leader."""
-    return one.isr or one.elr or one.last_known_elr or one.replicas
+    """Who could lead a partition that has no leader; nobody where the records name one."""
+    return () if one.leader >= 0 else one.isr or one.elr or one.last_known_elr or one.replicas
 
 
 def _out_of_sync(one: Partition) -> Sequence[int]:
@@ -207,8 +210,10 @@ _IF_CLEAN = "If such a broker ended cleanly, nothing is lost."
 
 def _to_start(found: Health, one: Partition) -> list[int]:
     """The registered brokers that hold all that was committed, and do not run; first who led last,
-    and so also holds what came after.
+    and so also holds what came after. Nobody where the records name a leader.
     """
+    if one.leader >= 0:
+        return []
     away = [broker for broker in one.isr or one.elr if not found.alive(broker)]
     registered = [broker for broker in away if broker in found.brokers]
     return sorted(registered, key=lambda broker: broker != one.led_by)
@@ -222,6 +227,9 @@ def _whole_way_back(found: Health, one: Partition) -> str:
 
 def _way_back(found: Health, one: Partition) -> str:
     """Which replica is the safest leader of a partition without one. Source: KIP-966."""
+    if one.leader >= 0:
+        away = "fenced" if one.leader in found.brokers else "not registered"
+        return f"led by broker {one.leader}, which is {away} (a controller moves leaders first); start that broker, or reassign these partitions"
     safe = one.isr or one.elr
     source = "ISR" if one.isr else "ELR"
     if back := _to_start(found, one):
@@ -490,9 +498,13 @@ def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             if stopping
             else "It stopped answering, or has not caught up since it started: start it, or look why."
         )
+        led = sum(one.leader == broker for one in found.leaderless)
+        leads = (
+            f"is still named as leader of {counted(led, 'partition')}" if led else "leads nothing"
+        )
         yield row(
             found,
-            f"Broker {broker} is fenced ({since_text(since)}), {cause}: it leads nothing and serves no client. "
+            f"Broker {broker} is fenced ({since_text(since)}), {cause}: it {leads} and serves no client. "
             f"{start} If it is gone for good, move its partitions to other brokers and unregister it.",
             "info" if stopping else None,
             broker_id=broker,

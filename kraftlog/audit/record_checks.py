@@ -23,12 +23,14 @@ from kraftlog.audit.triage import (
 )
 from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
-from kraftlog.plain import counted, sentence
+from kraftlog.log.names import LAST_OFFSET
+from kraftlog.plain import counted, numbers, sentence, voters_text
 from kraftlog.quorum.content import REFUSED, RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
-from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.snapshots import VOTERS, SnapshotView
+from kraftlog.quorum.voter_changes import LEADER_CHANGE
 from kraftlog.state.tables import BEGIN, END
 
 CODEC_KINDS = frozenset({FaultKind.COMPRESSION, FaultKind.DECOMPRESSION_LIMIT})
@@ -246,7 +248,9 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     action="origin", over=coverage.batches,
     meaning="""A record has headers, a key, a timestamp of its own or no value. Or the header of
     its batch names a producer, a transaction, a codec, the time of an append, or attributes that
-    this log never has. The record decodes, but no KRaft controller writes so. Where the finding says
+    this log never has. Or a control record is there that no leader writes: a LeaderChange whose
+    leader is no voter or was elected by a minority, the header or footer of a snapshot, or a
+    kraft.version that goes back. The record decodes, but no KRaft controller writes so. Where the finding says
     that Kafka's reader refuses it, a node that reads it stops. Such a record in the newest snapshot is
     critical: the node would not start.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
@@ -284,6 +288,63 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield replace(row, severity=severity)
     yield from told_once(_compressed(quorum))
+    yield from told_once(row for log in quorum.logs for row in _controls(quorum, log))
+
+
+def _controls(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
+    """The control records of a log that no leader writes there."""
+    for (row, one, text), more in capped(_unwritten(quorum, log)):
+        base = int(log.evidence.log.base_offsets[row])
+        yield at_batch(
+            log,
+            row,
+            f"The {one.type} record at offset {base + one.record_index} breaks a rule of metadata records: {text}. {_RULE_ADVICE}{and_more(more)}",
+            base + one.record_index,
+            evidence={
+                "batch_id": log.evidence.log.id_text(row),
+                "record_index": one.record_index,
+                "kind": "control",
+                "detail": text,
+                "more": more,
+            },
+        )
+
+
+def _unwritten(quorum: Quorum, log: LogView) -> Iterator[tuple[int, ControlRecord, str]]:
+    """The same with what is wrong. A set of voters stands from where this log names one on, or from
+    the end of a snapshot that does.
+    """
+    named = (
+        snapshot.end_offset
+        for snapshot in quorum.credible_snapshots
+        if any(control.type == VOTERS for _, control in snapshot.controls)
+    )
+    voters_from = min(named, default=LAST_OFFSET)
+    for row in log.rows[log.remarkable].tolist():
+        offset = int(log.evidence.log.base_offsets[row])
+        for one in log.controls(row):
+            if one.type == VOTERS:
+                voters_from = min(voters_from, offset)
+            elif one.type == LEADER_CHANGE:
+                for problem in _unelected(one):
+                    yield row, one, problem
+            elif one.type in _OF_SNAPSHOTS:
+                yield row, one, "it belongs to a snapshot, and this is a log"
+            elif one.data.get("kRaftVersion") == 0 and offset >= voters_from:
+                yield row, one, "it takes kraft.version back to 0 while a set of voters stands"
+
+
+_OF_SNAPSHOTS = ("SNAPSHOT_HEADER", "SNAPSHOT_FOOTER")
+
+
+def _unelected(change: ControlRecord) -> Iterator[str]:
+    """Why no election has this outcome; who granted the vote is not told of every leader."""
+    leader, voters = change.data.get("leaderId"), voter_ids(change.data.get("voters"))
+    granting = voter_ids(change.data.get("grantingVoters"))
+    if voters and leader not in voters:
+        yield f"leader {leader} is none of its voters ({numbers(sorted(voters))})"
+    elif granting and 2 * len(granting & voters) <= len(voters):
+        yield f"leader {leader} was elected by {voters_text(sorted(granting))}, no majority of the voters ({numbers(sorted(voters))})"
 
 
 def _compressed(quorum: Quorum) -> Iterator[BadRow]:

@@ -15,16 +15,26 @@ from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, at_batch
 from kraftlog.audit.grouping import record_note
 from kraftlog.audit.state_rules import Incoming, Refused, Said, Version, on_fault, on_record, on_row
 from kraftlog.audit.triage import at_same_place
+from kraftlog.explain.words import acl_text, object_name
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.declare import Data
 from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS
-from kraftlog.state.state import State
+from kraftlog.state.state import Change, State
+from kraftlog.state.tables import OPERATIONS
 
 MV_3_6_IV0 = 12
+CONTROLLERS_STOP = {
+    "UNREGISTER_BROKER_RECORD": "unknown_broker",
+    "UNREGISTER_CONTROLLER_RECORD": "unknown_controller",
+    "REMOVE_USER_SCRAM_CREDENTIAL_RECORD": "unknown_credential",
+}
+"""Removals of what need not exist for a metadata image, and must for a controller's own replay
+(ClusterControlManager, ScramControlManager); and the kind of fault where it does not.
+"""
 MISSING = frozenset(
-    {"unknown_topic", "unknown_partition", "unknown_broker", "unknown_acl", "stale_epoch"}
+    {"unknown_topic", "unknown_partition", "unknown_acl", "stale_epoch", *CONTROLLERS_STOP.values()}
 )
 STOPS_LOADERS = MISSING | {"bad_value", "topic_exists"}
 """Kinds of records that can stop Kafka's loader: who else holds the record says who stops."""
@@ -70,9 +80,10 @@ REFERENCES_EXIST = state_check(
     "references_exist", "critical", "KAFKA-15552",
     "a change or removal names an object that exists at that offset",
     action="origin",
-    meaning="""A record changes or removes a topic, partition, broker or ACL that does not exist
-    at that offset. Kafka's loader fails there, or drops the record: replicas may then hold
-    different states of the same log.""",
+    meaning="""A record changes or removes a topic, partition, broker, controller, ACL or SCRAM
+    credential that does not exist at that offset, or a broker of another epoch. Kafka's loader
+    fails there, or drops the record: replicas may then hold different states of the same log. Or
+    brokers take it, and controllers stop.""",
     advice="""Find the controller and the version that wrote it, by the leader of that epoch.
     Restart no node before you know what its loader does with the record.""",
 )  # fmt: skip
@@ -90,15 +101,28 @@ def _dangling(refused: Refused) -> Iterator[Said]:
         )
 
 
-@on_record(REFERENCES_EXIST, "UNREGISTER_BROKER_RECORD")
-def _unregistered(step: Incoming) -> Iterator[Said]:
-    broker = step.data["brokerId"]
-    if step.state.get("brokers", (broker,)) is None:
-        yield Said(
-            f"The {step.type} at offset {step.offset} removes broker {broker}, which is not registered there. "
-            "Brokers pass over it, and a controller that replays it stops with an exception. Find out who wrote it before any controller restarts.",
-            {"kind": "unknown_broker", "broker_id": broker},
-        )
+@on_record(REFERENCES_EXIST, *CONTROLLERS_STOP)
+def _removed(step: Incoming) -> Iterator[Said]:
+    ((table, _),) = OPERATIONS[step.type]
+    key = table.key_of(step.data)
+    known = step.state.get(table.name, key)
+    if known is not None and _is_of_its_epoch(known, step.data):
+        return
+    what = object_name(Change(table.name, key, step.data, None), str)
+    why, kind = "which does not exist there", CONTROLLERS_STOP[step.type]
+    named = {"broker_id": step.data["brokerId"]} if table.name == "brokers" else {}
+    if known is not None:
+        why = f"whose epoch is {known['brokerEpoch']} there and not {step.data['brokerEpoch']}"
+        kind = "stale_epoch"
+    yield Said(
+        f"The {step.type} at offset {step.offset} removes {what}, {why}. "
+        "Brokers take it, and a controller that replays it stops with an exception. Find out who wrote it before any controller restarts.",
+        {"kind": kind, "data": dict(step.data), **named},
+    )
+
+
+def _is_of_its_epoch(known: Data, data: Data) -> bool:
+    return bool(known.get("brokerEpoch") == data.get("brokerEpoch"))
 
 
 ISR_WITHIN_REPLICAS = state_check(
@@ -352,10 +376,10 @@ def _may_be_from_before_3_6(state: State) -> bool:
 
 PRODUCER_IDS_INCREASE = state_check(
     "producer_ids_increase", "critical", "KAFKA-15552",
-    "the next producer id never goes back",
+    "the next producer id always goes up",
     action="origin",
-    meaning="""The next producer id goes back. Producers are given ids that others use, and
-    brokers may drop their records as duplicates.""",
+    meaning="""The next producer id goes back, or stays. Producers are given ids that others use,
+    and brokers may drop their records as duplicates. A controller stops at that record.""",
     advice="""Stop new producers until a block above the former value has been allocated. Find out
     which controller wrote the record.""",
 )  # fmt: skip
@@ -365,10 +389,11 @@ PRODUCER_IDS_INCREASE = state_check(
 def _producer_ids(step: Incoming) -> Iterator[Said]:
     known = step.state.get("producer_ids", ())
     now = step.data["nextProducerId"]
-    if known is not None and now < known["nextProducerId"]:
+    if known is not None and now <= known["nextProducerId"]:
         was = known["nextProducerId"]
+        goes = f"goes back from {was} to {now}" if now < was else f"is {now} once more"
         yield Said(
-            f"The next producer id goes back from {was} to {now} at offset {step.offset}. "
+            f"The next producer id {goes} at offset {step.offset}, and a controller that replays that record stops with an exception. "
             f"Producers will get ids that others use, and brokers may drop their records as duplicates. Raise the next id above {was} before producers start.",
             {"previous": was, "next": now},
         )
@@ -395,7 +420,7 @@ RECORD_REPLAYS = state_check(
     action="origin",
     meaning="""A record decodes, but Kafka's own replay would stop there with an exception, for a
     value or a feature level that its version does not take. Or it takes the record, and then can
-    write no snapshot.""",
+    write no snapshot, or its authorizer does not take it.""",
     advice="""Look for the version that wrote it before a node of another version starts.""",
 )  # fmt: skip
 
@@ -417,6 +442,19 @@ def _negative_level(step: Incoming) -> Iterator[Said]:
             f"The {step.type} at offset {step.offset} sets {name} to level {level}, and no level is below 0. A controller stops there with an exception. "
             "Find out which controller wrote it before any of them starts.",
             {"kind": "bad_value", "data": dict(step.data)},
+        )
+
+
+@on_record(RECORD_REPLAYS, "ACCESS_CONTROL_ENTRY_RECORD")
+def _acl_id_twice(step: Incoming) -> Iterator[Said]:
+    """AclControlManager and the images take it; the authorizer (AclCache) does not."""
+    known = step.state.get("acls", (step.data["id"],))
+    if known is not None:
+        yield Said(
+            f"The {step.type} at offset {step.offset} uses an id again that is in use there: {acl_text(known)}. "
+            "Kafka's StandardAuthorizer throws at it: nodes that run may go on by other ACLs than nodes that start anew. "
+            "Find out which controller wrote it.",
+            {"kind": "acl_exists", "data": dict(step.data)},
         )
 
 

@@ -84,9 +84,11 @@ class Rule(Generic[Asked]):
 
 @dataclass(frozen=True, slots=True)
 class RecordRule(Rule[Incoming]):
-    """Asked of each record of a type, with the state that it meets; not of partitions' records."""
+    """Asked of each record of some types, with the state that it meets; not of partitions'
+    records.
+    """
 
-    type: str
+    types: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,9 @@ class FaultRule(Rule[Refused]):
     """Asked of each record that could not be applied."""
 
 
-def on_record(check: Check, type: str) -> Callable[[Ask[Incoming]], RecordRule]:
-    """Declare a rule over records of a type."""
-    return lambda ask: RecordRule(check.name, ask, type)
+def on_record(check: Check, *types: str) -> Callable[[Ask[Incoming]], RecordRule]:
+    """Declare a rule over records of some types."""
+    return lambda ask: RecordRule(check.name, ask, types)
 
 
 def on_row(

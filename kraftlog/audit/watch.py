@@ -47,7 +47,8 @@ _DECLARED = tuple(vars(state_checks).values())
 _ON_RECORD = tuple(one for one in _DECLARED if isinstance(one, RecordRule))
 _ON_ROW = tuple(one for one in _DECLARED if isinstance(one, RowRule))
 _ON_FAULT = tuple(one for one in _DECLARED if isinstance(one, FaultRule))
-_TYPES, _TABLES = {one.type for one in _ON_RECORD}, {one.table for one in _ON_ROW}
+_TYPES = {type for one in _ON_RECORD for type in one.types}
+_TABLES = {one.table for one in _ON_ROW}
 
 _TOLD_ELSEWHERE = frozenset({"transaction", "unknown_record"})
 
@@ -55,7 +56,7 @@ _TOLD_ELSEWHERE = frozenset({"transaction", "unknown_record"})
 def rules_before(step: Incoming) -> Iterator[Issue]:
     """What the rules say of a record, by the state that it meets."""
     for rule in _ON_RECORD:
-        if rule.type == step.type:
+        if step.type in rule.types:
             yield from rule.told(step)
 
 

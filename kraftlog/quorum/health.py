@@ -48,7 +48,8 @@ class Unclean(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A partition that something is to be said of. `elr` holds those of its replicas alone: Kafka
+    """A partition that something is to be said of; `leader` is who the records name, and may be
+    gone. `elr` holds those of its replicas alone: Kafka
     may leave others there, and elects none of them. `since` says from when on it has no leader,
     `led_by` who led it before, `unclean` is its newest unclean election, as far as the records at
     hand tell.
@@ -196,7 +197,8 @@ class Health:
 
     `offset` is where it stands (exclusive); `is_committed` whether all of it is known to be.
     `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead;
-    `unclean` are partitions that got a leader by an unclean election; `assigned` is the assignment
+    `leaderless` are partitions without a leader, or with one that is fenced or not registered, where
+    any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the assignment
     of the partitions that were asked for.
     """
 
@@ -262,8 +264,9 @@ def health_of(
     topics = [names.get(one) or one for one in rows.topic_ids]
     least = np.array([min(minimum(one), _MANY) for one in topics], np.int64)
     is_led = rows.leader >= 0
+    running = [one for one, value in brokers.items() if not value["fenced"]]
     kinds = {
-        "leaderless": ~is_led,
+        "leaderless": ~(np.isin(rows.leader, running) if brokers else is_led),
         "under_min_isr": rows.isr_counts < np.minimum(least[rows.topics], rows.counts),
         "unclean": (rows.recovery == RECOVERING) | rows.among(past.unclean),
         "on_unregistered": rows.any_replica(lambda one: one not in brokers),

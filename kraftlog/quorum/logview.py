@@ -287,8 +287,8 @@ class LogView:
                 if control.type == "LEADER_CHANGE" and "leaderId" in control.data:
                     found[start.epoch] = Election(
                         int(control.data["leaderId"]),
-                        _voter_ids(control.data.get("voters")),
-                        _voter_ids(control.data.get("grantingVoters")),
+                        voter_ids(control.data.get("voters")),
+                        voter_ids(control.data.get("grantingVoters")),
                     )
         return found
 
@@ -335,5 +335,6 @@ class LogView:
         return self.evidence.segments[int(self.evidence.log.file[row])].path
 
 
-def _voter_ids(voters: Any) -> frozenset[int]:
+def voter_ids(voters: Any) -> frozenset[int]:
+    """The ids of a record's list of voters."""
     return frozenset(int(one["voterId"]) for one in voters or ())

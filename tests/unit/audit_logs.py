@@ -168,6 +168,23 @@ def unregister_broker(broker: int, epoch: int) -> bytes:
     return b"\x01\x01\x00" + struct.pack(">iq", broker, epoch) + b"\0"
 
 
+def register_controller(controller: int) -> bytes:
+    return b"\x01\x1b\x00" + struct.pack(">i", controller) + uuid(controller) + b"\0\x01\x01\0"
+
+
+def unregister_controller(controller: int) -> bytes:
+    return b"\x01\x1d\x00" + struct.pack(">i", controller) + b"\0"
+
+
+def scram(name: str, mechanism: int = 1) -> bytes:
+    secrets = b"\x02s\x02k\x02v" + struct.pack(">i", 4096)
+    return b"\x01\x0b\x00" + text(name) + bytes([mechanism]) + secrets + b"\0"
+
+
+def remove_scram(name: str, mechanism: int = 1) -> bytes:
+    return b"\x01\x16\x00" + text(name) + bytes([mechanism]) + b"\0"
+
+
 def fence_broker(broker: int, epoch: int) -> bytes:
     return b"\x01\x07\x00" + struct.pack(">iq", broker, epoch) + b"\0"
 
@@ -179,6 +196,11 @@ def config(resource_type: int, resource: str, name: str, value: str) -> bytes:
 
 def feature(name: str, level: int) -> bytes:
     return b"\x01\x0c\x00" + text(name) + struct.pack(">h", level) + b"\0"
+
+
+def acl(number: int, resource: str) -> bytes:
+    where = b"\x02" + text(resource) + b"\x03" + text("User:ann") + text("*")
+    return b"\x01\x12\x00" + uuid(number) + where + b"\x03\x03\0"
 
 
 def remove_acl(number: int) -> bytes:

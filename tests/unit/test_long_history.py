@@ -120,6 +120,7 @@ def faults() -> list[tuple[bytes, str | None]]:
         (change(250, leader=1), "references_exist"),
         (remove_topic(251), "references_exist"),
         (record("UNREGISTER_BROKER_RECORD", 0, brokerId=77, brokerEpoch=1), "references_exist"),
+        (record("UNREGISTER_CONTROLLER_RECORD", 0, controllerId=77), "references_exist"),
         (change(1, isr=[1, 9]), "isr_within_replicas"),
         (change(2, addingReplicas=[8]), "isr_within_replicas"),
         (change(3, removingReplicas=[8]), "isr_within_replicas"),

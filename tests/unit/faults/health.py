@@ -119,6 +119,18 @@ fault("partitions_have_leaders", "info", says="Broker 2 was stopped", sound=soun
 )
 """Broker 2 is about to stop on purpose: its leaders have been moved, and it is fenced next."""
 fault(
+    "partitions_have_leaders", "warning", sound=cluster(*HALF, change(isr=[1], leader=1)),
+    says="Led by broker 2, which is fenced (a controller moves leaders first); start that broker, or",
+)(cluster(*HALF, change(leader=2)))  # fmt: skip
+fault(
+    "partitions_have_leaders", "warning", says="Led by broker 2, which is not registered",
+    sound=cluster(level(20), broker(1, FIRST + 1), change(leader=1)),
+)(cluster(level(20), broker(1, FIRST + 1), change(leader=2)))  # fmt: skip
+fault(
+    "brokers_unfenced", "warning", says="it is still named as leader of 1 partition and serves no",
+    sound=sound,
+)(cluster(*HALF, change(leader=2)))  # fmt: skip
+fault(
     "partitions_reach_min_isr", "warning", says="1 in sync (broker 1), 2 wanted: a-0", sound=sound
 )(cluster(*HALF, MIN_ISR, change(isr=[1])))
 fault(

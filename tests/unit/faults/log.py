@@ -27,6 +27,7 @@ from tests.unit.audit_logs import (
     replace_batch,
     snapshot,
     topic,
+    voters_batch,
 )
 from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, appended, everywhere, fault
 
@@ -246,6 +247,41 @@ fault(
     "record_decodes", "critical", "1", 12, END_POSITION, "control key version -1 is negative",
     sound=_control(0, 5, _KRAFT_VERSION),
 )(_control(-1, 5, _KRAFT_VERSION))  # fmt: skip
+
+
+def _elected(leader: int, granted: tuple[int, ...]) -> Damage:
+    return lambda nodes: [
+        node.append(leader_change(12, 3, leader, LATER, granted)) for node in nodes
+    ]
+
+
+fault(
+    "record_rules", "warning", "1", 12, END_POSITION, "leader 9 is none of its voters (1, 2 and 3)",
+    sound=_elected(2, (2, 3)),
+)(_elected(9, (2, 3)))  # fmt: skip
+fault(
+    "record_rules", "warning", "1", 12, END_POSITION, "leader 2 was elected by voter 2, no majority",
+    sound=_elected(2, ()),
+)(_elected(2, (2,)))  # fmt: skip
+fault(
+    "record_rules", "warning", "1", 12, END_POSITION, "it belongs to a snapshot, and this is a log",
+    sound=_control(0, 5, _KRAFT_VERSION),
+)(_control(0, 3, struct.pack(">hq", 0, LATER) + b"\0"))  # fmt: skip
+
+
+def _voters_and(level: int) -> Damage:
+    batch = Batch(
+        13, 2, (struct.pack(">hh", 0, level) + b"\0",), (struct.pack(">hh", 0, 5),), LATER
+    )
+    return lambda nodes: [
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER), batch) for node in nodes
+    ]
+
+
+fault(
+    "record_rules", "warning", "1", 13, says="it takes kraft.version back to 0 while a set of",
+    sound=_voters_and(1),
+)(_voters_and(0))  # fmt: skip
 
 
 @fault("record_rules", "warning", offset=12, says="1 record header")

@@ -8,6 +8,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    acl,
     change,
     config,
     feature,
@@ -17,11 +18,15 @@ from tests.unit.audit_logs import (
     partition,
     producer_ids,
     register_broker,
+    register_controller,
     remove_acl,
+    remove_scram,
     remove_topic,
+    scram,
     snapshot,
     topic,
     unregister_broker,
+    unregister_controller,
     voters_batch,
 )
 from tests.unit.faults.table import LATER, appended, everywhere, fault
@@ -86,7 +91,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    REFERENCES, "critical", offset=12, says="removes broker 7, which is not registered",
+    REFERENCES, "critical", offset=12, says="removes broker 7, which does not exist there",
     sound=appended(register_broker(7, 12), unregister_broker(7, 12)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -99,6 +104,30 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, register_broker(7, 12), unregister_broker(7, 12), unregister_broker(7, 12))
+
+
+@fault(
+    REFERENCES, "critical", offset=13, says="removes broker 7, whose epoch is 12 there and not 11",
+    sound=appended(register_broker(7, 12), unregister_broker(7, 12)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, register_broker(7, 12), unregister_broker(7, 11))
+
+
+@fault(
+    REFERENCES, "critical", offset=13, says="removes controller 8, which does not exist there",
+    sound=appended(register_controller(8), unregister_controller(8)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, register_controller(7), unregister_controller(8))
+
+
+@fault(
+    REFERENCES, "critical", offset=13, says="removes SCRAM-SHA-512 credential of user ann, which",
+    sound=appended(scram("ann", 2), remove_scram("ann", 2)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, scram("ann", 1), remove_scram("ann", 2))
 
 
 @fault(
@@ -345,10 +374,26 @@ def _registered_behind(nodes: list[Node], control: Batch, broker_epoch: int) -> 
 
 @fault(
     "producer_ids_increase", "critical", offset=13, says="from 2000 to 1999",
-    sound=appended(producer_ids(1000), producer_ids(2000), producer_ids(2000)),
+    sound=appended(producer_ids(1001), producer_ids(2000), producer_ids(2001)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, producer_ids(2000), producer_ids(1999))
+
+
+@fault(
+    "producer_ids_increase", "critical", offset=13, says="is 2000 once more at offset 13",
+    sound=appended(producer_ids(2000), producer_ids(2001)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, producer_ids(2000), producer_ids(2000))
+
+
+@fault(
+    "record_replays", "warning", offset=13, says="uses an id again that is in use there: ACL ALLOW",
+    sound=appended(acl(7, "a"), remove_acl(7), acl(7, "b")),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, acl(7, "a"), acl(7, "b"))
 
 
 @fault(
