@@ -242,8 +242,8 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     "each file under its name is a readable regular file",
     action="copy", over=coverage.files,
     meaning="""A file could not be read: permission denied, an error of the disk, a folder or a
-    link in its place. Nothing is known of what it holds. At level critical it is a segment; or no
-    segment lies beside the other files of a voter's log, where Kafka always has one. Of a producer snapshot
+    link in its place. Nothing is known of what it holds. At level critical it is a segment. Or no segment
+    lies beside the other files of a log, where Kafka always has one. Of a producer snapshot
     Kafka takes none whose version, CRC or length is wrong; this log needs it for nothing. At level info the file
     vanished while the copy was read, which a live node does to segments and snapshots that it
     deletes.""",
@@ -254,13 +254,8 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
 )  # fmt: skip
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:
-        # An observer whose log was not copied, or is gone, fetches it from the leader.
-        is_asked = quorum.is_voter(replica) is not False
-        unread = {
-            one.path
-            for one in replica.segments
-            if one.problem is not None and (is_asked or one.problem != NO_SEGMENT)
-        }
+        # Where no segment lies, one was left out of the copy for all that is known.
+        unread = {one.path for one in replica.segments if one.problem not in (None, NO_SEGMENT)}
         for problem in (*replica.problems, *replica.unread):
             if problem.kind == "unknown":
                 continue

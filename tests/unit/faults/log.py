@@ -605,7 +605,7 @@ def _nothing_but_a_snapshot(nodes: list[Node]) -> None:
 
 
 @fault(
-    "file_readable", "critical", "3", says="no segment lies in its folder",
+    "file_readable", "warning", "3", says="no segment lies in its folder",
     sound=_nothing_but_a_snapshot,
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
