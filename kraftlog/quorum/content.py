@@ -42,7 +42,7 @@ UNKNOWN = "unknown"
 """Kind of the issue of a record that a newer Kafka than is known here wrote: its type, its version,
 a tagged field or the level of a feature is unknown.
 """
-RULES = ("batch_header", "header", "key", "timestamp_delta", "offset_delta", "empty_value")
+RULES = ("batch_header", "header", "key", "timestamp_delta", "offset_delta", "empty_value", "level")
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
 BATCH_HEADER = RULES[0]
 REFUSED = frozenset(
@@ -56,6 +56,7 @@ REFUSED = frozenset(
         "header",
         "key",
         "timestamp_delta",
+        "level",
     }
 )
 """Kinds of issues at which Kafka's reader of this log throws. It reads on where bytes are left after
@@ -182,8 +183,8 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
         text = f"its type is {record.type}, a producer's marker, and Kafka's reader of this log knows none"
         yield RecordIssue(FaultKind.RECORD_VALUE, record.index, text)
     if record.type == KRAFT_VERSION and record.data and record.data["kRaftVersion"] < 0:
-        text = f"its kraft.version is {record.data['kRaftVersion']}, and Kafka throws at a level below 0"
-        yield RecordIssue(FaultKind.RECORD_VALUE, record.index, text)
+        text = f"its kraft.version is {record.data['kRaftVersion']}, and no level is below 0"
+        yield RecordIssue("level", record.index, text)
     if record.header_count:
         text = f"it has {counted(record.header_count, 'record header')}"
         yield RecordIssue("header", record.index, text)

@@ -198,7 +198,7 @@ def test_a_log_of_which_no_segment_was_copied_is_not_empty(
     (told,) = [one for one in result.findings if one.row.replica == "3"]
     assert (told.check, told.severity, told.row.path) == (
         "file_readable",
-        "critical",
+        "warning",
         str(node.segment(0)),
     )
     assert f"({NO_SEGMENT})" in told.row.message

@@ -188,7 +188,7 @@ def test_a_check(copy: Path) -> None:
 
         empty = Path("empty/1/__cluster_metadata-0")
         empty.mkdir(parents=True)
-        (empty / "quorum-state").write_text("{}")
+        (empty / "leader-epoch-checkpoint").write_text("0\\n0\\n")
         print(json.dumps({
             "found": audit(quorum, "--fail-on", "warning", "--report", "page.html"),
             "of_nothing": audit("empty"),

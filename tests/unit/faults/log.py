@@ -234,7 +234,7 @@ def _control(key_version: int, control_type: int, value: bytes) -> Damage:
 _KRAFT_VERSION = struct.pack(">hh", 0, 1) + b"\0"
 
 fault(
-    "record_decodes", "critical", "1", 12, END_POSITION, "its kraft.version is -1, and Kafka throws",
+    "record_rules", "warning", "1", 12, says="its kraft.version is -1, and no level is below 0",
     sound=_control(0, 5, _KRAFT_VERSION),
 )(_control(0, 5, struct.pack(">hh", 0, -1) + b"\0"))  # fmt: skip
 
