@@ -1,8 +1,8 @@
 """Where a log really ended: what the files beside it witness beyond the last batch that can be
 read.
 
-In: a log, its replica's own snapshots, and who may have sent them. Out: `Witness`es. A log that was cut at a batch's end,
-or emptied, is a sound file, so that only witnesses tell. Kafka writes an entry of
+In: a log, its replica's own snapshots, and who may have sent them. Out: `Witness`es. A log that was
+cut at a batch's end, or emptied, is a sound file, so that only witnesses tell. Kafka writes an entry of
 `leader-epoch-checkpoint` as it appends the first batch of an epoch, an index entry as it appends a
 batch, a producer snapshot where the log ends at a roll or a clean stop, `quorum-state` before a new
 leader writes, and a snapshot of what the log holds. Source: Kafka's LeaderEpochFileCache,
@@ -181,9 +181,7 @@ def begins_newer(log: LogView, epoch: int, offset: int) -> bool:
     """Whether the epoch checkpoint of a replica begins an epoch, or a later one, at an offset or
     before it.
     """
-    file = log.evidence.epoch_checkpoint
-    entries: list[tuple[int, int]] = file.value if file is not None and file.value else []
-    return any(one >= epoch and start <= offset for one, start in entries)
+    return any(one >= epoch and start <= offset for one, start in log.epoch_entries)
 
 
 def _of_segments(log: LogView, end: int) -> Iterator[Witness]:

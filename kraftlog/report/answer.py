@@ -15,7 +15,7 @@ from kraftlog.plain import numbers, sentence
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
 from kraftlog.report.once import nodes_text, told_once
-from kraftlog.simulate.restart import NEVER_COMMITTED
+from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED
 from kraftlog.simulate.restart_rows import criticals_are
 
 YES, LOSES, WAIT, UNKNOWN, NO = "yes", "yes, with loss", "not yet", "not known", "no"
@@ -178,7 +178,10 @@ def _order(rows: Sequence[Row]) -> str | None:
         nodes_text([row["who"] for row in rows], ordered=True)
         for _, rows in groupby(able, key=lambda row: row["role"])
     )
-    return f"Restart one at a time, in this order, and wait until each has caught up: {told}."
+    first = [row["who"] for row in able if IF_DOWN_FIRST in row["reason"]]
+    is_first = [row["who"] for row in able[: len(first)]] == first
+    down = "" if is_first else f" If all are down already, start {nodes_text(first)} first."
+    return f"Restart one at a time, in this order, and wait until each has caught up: {told}.{down}"
 
 
 def _lost(rows: Sequence[Row]) -> list[Lost]:

@@ -39,6 +39,8 @@ from kraftlog.quorum.shortfalls import (
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
 
+IF_DOWN_FIRST = "start it first if it is down already"
+"""What the reason of a node holds which comes first in another order than that of a restart."""
 NEVER_COMMITTED = "none of them was committed"
 """How the reason of a loss ends that nobody needs to mind."""
 
@@ -426,7 +428,7 @@ class _Judge:
             )
             meanwhile = self._meanwhile(log)
             but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
-            why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or start it first if it is down already"
+            why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}"
             return why + untold if self.quorum.bounds.missing_voters else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
 
@@ -509,8 +511,8 @@ class _Judge:
         """Followers before the likely leader, voters before brokers; who holds all before who does
         not; first of all voters those that did not keep up, lack what is committed, or have to cut
         their log: without them the others are no majority while one more is down. Before them who
-        holds what no majority does, unless nodes are told to run, or what others may have lost: who
-        starts later cannot lead without it.
+        was stopped, and holds what no majority does, or what others may have lost: who starts later
+        cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
         newest = self.quorum.newest_log
@@ -521,8 +523,7 @@ class _Judge:
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
-        may_be_down = (up is None and self.quorum.pulled is None) or is_closed_at_end(log)
-        if votes and may_be_down and alone_from(self.quorum, log) is not None:
+        if votes and is_closed_at_end(log) and alone_from(self.quorum, log) is not None:
             rank = -2
         if self._excused and log in self._whole:
             rank = -2

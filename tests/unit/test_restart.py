@@ -37,7 +37,6 @@ from tests.unit.audit_logs import (
     audit,
     copied_at,
     copied_live,
-    describe,
     found,
     healthy_log,
     healthy_state,
@@ -494,20 +493,24 @@ def test_what_one_voter_alone_holds_is_to_be_on_another_one_first(tmp_path: Path
     assert told(tmp_path, "1")[1].endswith("only with voter 3, which has to catch up first")
 
 
-@pytest.mark.parametrize("case", ["stopped", "not told", "told to run"])
-def test_who_alone_holds_what_may_be_committed_starts_first(case: str, tmp_path: Path) -> None:
-    """While it is known to run it is the leader, and the last to be restarted."""
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_who_was_stopped_with_what_it_alone_holds_starts_first(
+    is_closed: bool, tmp_path: Path
+) -> None:
+    """While it runs it is the leader, and the last to be restarted; who reads the order is told what
+    holds where all are down.
+    """
     nodes = quorum(tmp_path)
     nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER))
-    if case == "stopped":
+    if is_closed:
         nodes[1].segment(6).with_suffix(".index").write_bytes(b"")
         (nodes[1].folder / f"{13:020d}.snapshot").write_bytes(NO_PRODUCERS)
-    elif case == "told to run":
-        describe(nodes[1], 2, 2, 12)
-        described(tmp_path, *((one, ZERO_UUID, 12, LATER, LATER) for one in (1, 2, 3)))
-    found = beside_the_leader(tmp_path)
+    found = answers(tmp_path)
     assert {one.safety for one in found.values()} == {Safety.SAFE}
-    assert [*found] == (["1", "3", "2"] if case == "told to run" else ["2", "1", "3"])
+    assert [*found] == (["2", "1", "3"] if is_closed else ["1", "3", "2"])
+    order = answer_of(list(rows_of(tmp_path).values()), None, []).order or ""
+    down = " If all are down already, start controller 2 first."
+    assert order.endswith(down) != is_closed
 
 
 @pytest.mark.parametrize("apart_ms", [60_000, 60_001])
