@@ -74,8 +74,9 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
         new = copy.directory_id
         are, needed = ("is" if count == 1 else "are" for count in (left, majority))
         stands = f"{left} of {len(named)} voters {are} left and {majority} {needed} needed: {_spare(left - majority)}."
+        old, fresh = f"({voter}, {named[voter]})", f"({voter}, {new})"
         todo = (
-            f"If the old disk is gone for good, by kafka-metadata-quorum remove voter ({voter}, {named[voter]}), start the node, and add ({voter}, {new}) once it has caught up."
+            f"If the old disk is gone for good, remove the voter {old} with kafka-metadata-quorum, start the node, and add {fresh} once it has caught up."
             if left >= majority
             else "Voters change only while there is a leader. So bring the old disk back, or begin a new quorum of what remains with kraftlog recover."
         )
