@@ -20,22 +20,20 @@ from kraftlog.quorum.epochs import claimed_of, offset_for_leader_epoch, vector_o
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.settings import VOTER_SET
 from kraftlog.quorum.snapshots import SnapshotView
 
 
 @check(
-    "epoch_checkpoint_agrees", "critical", "log", "KAFKA-1211",
+    "epoch_checkpoint_agrees", "warning", "log", "KAFKA-1211",
     "leader-epoch-checkpoint agrees with the epochs of the batches",
-    action="rebuild", over=coverage.epoch_checkpoints, after="log_end_lost", goes_by=(VOTER_SET,),
+    action="rebuild", over=coverage.epoch_checkpoints, after="log_end_lost",
     meaning="""The file leader-epoch-checkpoint does not say what the batches say: an entry is
     wrong, missing or extra. A leader answers from it where an epoch ends, so followers could be
-    told to cut at a wrong offset. It is critical where the file of a voter names an epoch above
-    those of its log, and inside of it: Kafka takes that for the log's last epoch. The node could
-    be elected without what is committed, or would keep what it has to cut. All else is a warning.
-    Kafka does not start with a file that it cannot read. It is normal that it begins at the oldest
-    snapshot's end, and that its last entry names an epoch without a batch, where the log ends.
-    Neither is told.""",
+    told to cut at a wrong offset. Where it names an epoch above those of its log, and inside of it,
+    Kafka takes that for the log's last epoch: the node could be elected without what is committed,
+    or would keep what it has to cut. Do not restart it before the file is deleted. Kafka does not
+    start with a file that it cannot read. It is normal that it begins at the oldest snapshot's end,
+    and that its last entry names an epoch without a batch, where the log ends. Neither is told.""",
     advice="""Stop the node, delete the file, start it: Kafka writes the file anew from the
     batches. Of a node that was running, copy folder and file once more before you decide. A
     missing file needs nothing.""",
@@ -61,13 +59,11 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
                 "Kafka does not start with it. "
                 "Delete the file while the node is stopped: Kafka writes it anew.",
                 file.path,
-                severity="warning",
                 evidence={"problem": file.problem},
             )
             continue
         missing = _missing_entries(log, file.value, file.modified_ms)
         told = chain(_entry_problems(quorum, log, file.value), missing)
-        votes = quorum.is_voter(log.evidence)
         for (entry, word, text), more in capped(told):
             yield BadRow(
                 log.label,
@@ -76,7 +72,6 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
                 file.path,
                 offset=entry[1],
                 batch_leader_epoch=entry[0],
-                severity="critical" if votes and word == "claimed" else "warning",
                 evidence={
                     "entry": list(entry),
                     "what": word,

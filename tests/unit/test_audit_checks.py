@@ -186,7 +186,7 @@ def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(1, 0), (2, 7)])
 
 
-@fault("epoch_checkpoint_agrees", "critical", "1", says="extra entry")
+@fault("epoch_checkpoint_agrees", "warning", "1", says="extra entry")
 def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(1, 0), (2, 8), (9, 10)])
 

@@ -460,7 +460,7 @@ def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(1, 0), (9, 5), (2, 8)])
 
 
-@fault("epoch_checkpoint_agrees", "critical", "1", 7, says="entry 3 7 follows 2 8")
+@fault("epoch_checkpoint_agrees", "warning", "1", 7, says="entry 3 7 follows 2 8")
 def _(nodes: list[Node]) -> None:
     nodes[0].epochs([(1, 0), (2, 8), (3, 7)])
 
