@@ -975,6 +975,18 @@ def test_whose_epoch_checkpoint_has_a_newer_epoch_there_holds_no_tail_of_its_own
     assert found == ((starts, {}) if is_mixed else ({}, starts))
 
 
+def test_snapshots_name_voters_of_which_no_record_of_the_log_tells(tmp_path: Path) -> None:
+    """The quorum has them from the checkpoint with which it was formatted, and that is gone."""
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for node in quorum(tmp_path):
+        raw = snapshot(stored, 1, START_MS + 3000, voters=(1, 2, 3))
+        node.checkpoint(6, 1).write_bytes(raw)
+    result = audit(tmp_path)
+    assert not [one for one in result.findings if one.severity == "critical"]
+    (told,) = [one for one in result.results if one.check == "snapshot_equals_replay"]
+    assert told.result == "passed"
+
+
 def test_a_first_leader_whose_records_were_replaced_is_of_the_same_quorum(tmp_path: Path) -> None:
     quorum(tmp_path)
     cut_off = Node(tmp_path, 9)
