@@ -242,15 +242,15 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     "each file under its name is a readable regular file",
     action="copy", over=coverage.files,
     meaning="""A file could not be read: permission denied, an error of the disk, a folder or a
-    link in its place. Nothing is known of what it holds. At level critical it is a segment. Or no segment
-    lies beside the other files of a log, where Kafka always has one. Of a producer snapshot
-    Kafka takes none whose version, CRC or length is wrong; this log needs it for nothing. At level info the file
-    vanished while the copy was read, which a live node does to segments and snapshots that it
-    deletes.""",
+    link in its place. Nothing is known of what it holds. At level critical it is a segment. Or no
+    segment lies beside the other files of a log, where Kafka always has one. Of a producer snapshot
+    Kafka takes none whose version, CRC or length is wrong; this log needs it for nothing. At level
+    info the file vanished while the copy was read, which a live node does to segments and snapshots
+    that it deletes.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
     segment, copy its *.log files; if the node has none, do not start it before you know what its
-    log held. If it cannot be
-    read on the node either, check that node's disk and file owners first.""",
+    log held. If it cannot be read on the node either, check that node's disk and file owners
+    first.""",
 )  # fmt: skip
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:

@@ -29,7 +29,7 @@ from kraftlog.quorum.content import REFUSED, RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.snapshots import VOTERS, SnapshotView
+from kraftlog.quorum.snapshots import FOOTER, HEADER, VOTERS, SnapshotView
 from kraftlog.quorum.voter_changes import LEADER_CHANGE
 from kraftlog.state.tables import BEGIN, END
 
@@ -154,8 +154,8 @@ def _others(quorum: Quorum, place: _Place) -> list[str]:
     on disk, or LZ4 blocks that depend on one another. KRaft writes its log without compression, so
     another program wrote this batch.""",
     advice="""Find out who wrote it before a node loads it. A limit that is too small for an
-    honest file is raised with decompress_limit_bytes: above its default it counts alone, however well a
-    batch is packed.""",
+    honest file is raised with decompress_limit_bytes: above its default it counts alone, however
+    well a batch is packed.""",
 )  # fmt: skip
 def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, more in _issues(places(quorum), CODEC_KINDS):
@@ -250,9 +250,9 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     its batch names a producer, a transaction, a codec, the time of an append, or attributes that
     this log never has. Or a control record is there that no leader writes: a LeaderChange whose
     leader is no voter or was elected by a minority, the header or footer of a snapshot, or a
-    kraft.version that goes back or is below 0. The record decodes, but no KRaft controller writes so. Where the finding says
-    that Kafka's reader refuses it, a node that reads it stops. Such a record in the newest snapshot is
-    critical: the node would not start.""",
+    kraft.version that goes back or is below 0. The record decodes, but no KRaft controller writes
+    so. Where the finding says that Kafka's reader refuses it, a node that reads it stops. Such a
+    record in the newest snapshot is critical: the node would not start.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip
@@ -288,12 +288,16 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         )
         yield replace(row, severity=severity)
     yield from told_once(_compressed(quorum))
-    yield from told_once(row for log in quorum.logs for row in _controls(quorum, log))
+    named = (one.end_offset for one in quorum.credible_snapshots if one.voters is not None)
+    voters_from = min(named, default=LAST_OFFSET)
+    yield from told_once(row for log in quorum.logs for row in _controls(log, voters_from))
 
 
-def _controls(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
-    """The control records of a log that no leader writes there."""
-    for (row, one, text), more in capped(_unwritten(quorum, log)):
+def _controls(log: LogView, voters_from: int) -> Iterator[BadRow]:
+    """The control records of a log that no leader writes there. `voters_from` is where a set of
+    voters stands by the snapshots.
+    """
+    for (row, one, text), more in capped(_unwritten(log, voters_from)):
         base = int(log.evidence.log.base_offsets[row])
         yield at_batch(
             log,
@@ -310,16 +314,8 @@ def _controls(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         )
 
 
-def _unwritten(quorum: Quorum, log: LogView) -> Iterator[tuple[int, ControlRecord, str]]:
-    """The same with what is wrong. A set of voters stands from where this log names one on, or from
-    the end of a snapshot that does.
-    """
-    named = (
-        snapshot.end_offset
-        for snapshot in quorum.credible_snapshots
-        if any(control.type == VOTERS for _, control in snapshot.controls)
-    )
-    voters_from = min(named, default=LAST_OFFSET)
+def _unwritten(log: LogView, voters_from: int) -> Iterator[tuple[int, ControlRecord, str]]:
+    """The same with what is wrong. Where this log names voters earlier, they stand from there on."""
     for row in log.rows[log.remarkable].tolist():
         offset = int(log.evidence.log.base_offsets[row])
         for one in log.controls(row):
@@ -328,13 +324,10 @@ def _unwritten(quorum: Quorum, log: LogView) -> Iterator[tuple[int, ControlRecor
             elif one.type == LEADER_CHANGE:
                 for problem in _unelected(one):
                     yield row, one, problem
-            elif one.type in _OF_SNAPSHOTS:
+            elif one.type in (HEADER, FOOTER):
                 yield row, one, "it belongs to a snapshot, and this is a log"
             elif one.data.get("kRaftVersion") == 0 and offset >= voters_from:
                 yield row, one, "it takes kraft.version back to 0 while a set of voters stands"
-
-
-_OF_SNAPSHOTS = ("SNAPSHOT_HEADER", "SNAPSHOT_FOOTER")
 
 
 def _unelected(change: ControlRecord) -> Iterator[str]:

@@ -735,7 +735,9 @@ def _voters_states(quorum: Quorum) -> Coverage:
     whole. Do not write the file by hand.""",
 )  # fmt: skip
 def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
-    for replica, log in zip(quorum.replicas, quorum.logs, strict=True) if quorum.has_begun else ():
+    if not quorum.has_begun:
+        return
+    for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
         file = replica.quorum_state
         if file.unread if file is not None else not replica.is_listed:
             continue

@@ -68,7 +68,7 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 log.label,
                 f"The file leader-epoch-checkpoint {text}. "
-                f"{_CONSEQUENCES[word]} Delete the file while the node is stopped: Kafka writes it anew.{and_more(more)}",
+                f"{_CONSEQUENCES.get(word, _CUT)} Delete the file while the node is stopped: Kafka writes it anew.{and_more(more)}",
                 file.path,
                 offset=entry[1],
                 batch_leader_epoch=entry[0],
@@ -87,13 +87,9 @@ Told = tuple[Entry, str, str]
 _CUT = "Followers could be told to cut their logs at the wrong offset."
 _CONSEQUENCES = {
     "claimed": "Kafka takes it for the last epoch of the log: the node would keep records that it has to cut, and a voter could be elected without what is committed.",
-    "extra": _CUT,
-    "order": _CUT,
-    "wrong": _CUT,
-    "missing": _CUT,
     "late": "Kafka adds it at the next start. Until then, followers could be told to cut their logs at the wrong offset.",
 }
-"""What follows of each kind of problem."""
+"""What follows of some problems, instead of a cut at once."""
 
 
 def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Iterator[Told]:
@@ -110,11 +106,8 @@ def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Itera
         if epoch in claimed or (epoch not in vector and is_inside):
             text = f"epoch {epoch} from offset {offset} on has no batch in the log, which ends at {end}"
             back = f", and {follows}" if goes_back else ""
-            yield (
-                entry,
-                "claimed" if epoch in claimed else "extra",
-                f"has an extra entry: {text}{back}",
-            )
+            word = "claimed" if epoch in claimed else "extra"
+            yield entry, word, f"has an extra entry: {text}{back}"
             continue  # the next entry follows the one before it
         if goes_back:
             yield entry, "order", f"has entries in the wrong order: {follows}"

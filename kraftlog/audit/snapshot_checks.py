@@ -140,12 +140,9 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         if not one.is_named_as_shipped:
             right = names.checkpoint_name(one.end_offset, one.epoch)
-            is_twin = quorum.named_twin(one) is not None
-            do = (
-                f"It lies beside {right}: move it elsewhere."
-                if is_twin
-                else f"Rename it to {right}."
-            )
+            do = f"Rename it to {right}."
+            if quorum.named_twin(one) is not None:
+                do = f"It lies beside {right}: move it elsewhere."
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} is not named as Kafka names its snapshots. "

@@ -36,8 +36,9 @@ from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied
+from kraftlog.state.outline import Effect
 from kraftlog.state.partition_events import Flags, NewVersions
-from kraftlog.state.replay import FaultyRecord, Visible
+from kraftlog.state.replay import Visible
 from kraftlog.state.standing import Standing
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TABLE, TRANSACTION_TYPES
@@ -408,16 +409,10 @@ class Rules:
         step = Incoming(event.origin.type, event.data, offset, *bases, state, gone)
         self._tell(offset, *rules_before(step))
 
-    def changed(
-        self,
-        event: Event,
-        state: State,
-        changes: tuple[Change, ...],
-        seen: list[Visible],
-        faults: list[FaultyRecord],
-    ) -> None:
+    def changed(self, event: Event, state: State, effect: Effect) -> None:
         """See `known.Watcher`."""
         origin, offset = event.origin, event.origin.offset or 0
+        changes, seen, faults = effect
         for one in seen:
             self.past.take((one.change,), one.origin.offset or 0, one.origin.timestamp)
         if origin.type in TRANSACTION_TYPES and not faults:

@@ -49,8 +49,8 @@ class Unclean(NamedTuple):
 
 class Partition(NamedTuple):
     """A partition that something is to be said of; `leader` is who the records name, and may be
-    gone. `elr` holds those of its replicas alone: Kafka
-    may leave others there, and elects none of them. `since` says from when on it has no leader,
+    gone. `elr` holds those of its replicas alone: Kafka may leave others there, and elects none of
+    them. `since` says from when on it has no leader,
     `led_by` who led it before, `unclean` is its newest unclean election, as far as the records at
     hand tell.
     """
@@ -198,8 +198,8 @@ class Health:
     `offset` is where it stands (exclusive); `is_committed` whether all of it is known to be.
     `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead;
     `leaderless` are partitions without a leader, or with one that is fenced or not registered, where
-    any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the assignment
-    of the partitions that were asked for.
+    any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the
+    assignment of the partitions that were asked for.
     """
 
     offset: int

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import pairwise, permutations
 from typing import NamedTuple
 
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum import strays
@@ -173,25 +174,33 @@ class Quorum:
         beside = (one for one in self.snapshots_of(snapshot.replica) if one.id == snapshot.id)
         return next((one for one in beside if one.is_named_as_shipped), None)
 
-    def own_snapshot_end(self, label: str) -> int:
-        """The end of the furthest snapshot that a replica holds whole."""
+    def own_snapshot_end(self, label: str, until: int = LAST_OFFSET) -> int:
+        """The end of the furthest snapshot, of those up to an offset, that a replica holds whole."""
         ends = [one.end_offset for one in self.snapshots_of(label) if one.is_complete]
-        return max(ends, default=0)
+        return max((one for one in ends if one <= until), default=0)
 
     def _proven_by_snapshots(self, log: LogView) -> int:
         """Up to where snapshots of its replica show that a log is committed. One that ends behind
         the log is of what it was fetched from, and a start drops the log.
         """
-        held, end = self.snapshots_of(log.label), log.end_offset or 0
-        ends = [one.end_offset for one in held if one.is_complete and one.end_offset <= end]
-        return max(ends, default=0)
+        return self.own_snapshot_end(log.label, log.end_offset or 0)
 
     def witnesses(self, log: LogView) -> list[Witness]:
         """What the files beside a log witness beyond its end, the furthest first. Snapshots that the
         logs refuse are not of it.
         """
-        held = [one for one in self.snapshots_of(log.label) if self.contradiction(one) is None]
-        return witnesses(log, held, self._senders(log))
+        return self._witnesses[log.label]
+
+    @cached_property
+    def _witnesses(self) -> dict[str, list[Witness]]:
+        return {
+            log.label: witnesses(
+                log,
+                [one for one in self.snapshots_of(log.label) if self.contradiction(one) is None],
+                self._senders(log),
+            )
+            for log in self.logs
+        }
 
     def end_is_proven(self, log: LogView) -> bool:
         """Whether nothing can ever have followed the last batch of a log."""

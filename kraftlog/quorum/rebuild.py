@@ -22,11 +22,11 @@ from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.fold import Applied
 from kraftlog.state.image import Image
 from kraftlog.state.known import Known
-from kraftlog.state.outline import PARTITION_TYPES
+from kraftlog.state.outline import PARTITION_TYPES, Effect
 from kraftlog.state.partition_events import Flags, NewVersions
-from kraftlog.state.replay import FaultyRecord, Visible, unknown_record
+from kraftlog.state.replay import FaultyRecord, unknown_record
 from kraftlog.state.standing import Standing
-from kraftlog.state.state import Change, State
+from kraftlog.state.state import State
 from kraftlog.state.window import WINDOW_RECORDS, RecordWindow, ahead
 
 
@@ -114,16 +114,9 @@ class _Faults:
     def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
         """See `known.Watcher`."""
 
-    def changed(
-        self,
-        event: Event,
-        state: State,
-        changes: tuple[Change, ...],
-        seen: list[Visible],
-        faults: list[FaultyRecord],
-    ) -> None:
+    def changed(self, event: Event, state: State, effect: Effect) -> None:
         """See `known.Watcher`."""
-        self._new += faults
+        self._new += effect.faults
 
     def suspects(self, versions: NewVersions) -> Flags:
         """See `known.Watcher`: the fold itself looks at all that can have no effect."""

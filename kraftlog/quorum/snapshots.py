@@ -14,6 +14,7 @@ import numpy as np
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE
 from kraftlog.log.fault import READING_KINDS, Fault, FaultKind
+from kraftlog.quorum.content import KRAFT_VERSION
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     Content,
@@ -25,7 +26,7 @@ from kraftlog.state.shapes import KNOWN_LEVELS
 from kraftlog.state.shapes import KRAFT_VERSION as KRAFT_LEVEL
 
 HEADER, FOOTER, VOTERS = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VOTERS"
-KRAFT_VERSION, LAST_KRAFT_VERSION = "KRAFT_VERSION", KNOWN_LEVELS[KRAFT_LEVEL]
+LAST_KRAFT_VERSION = KNOWN_LEVELS[KRAFT_LEVEL]
 
 
 @dataclass(frozen=True)

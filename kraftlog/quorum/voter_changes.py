@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.quorum.committed import committed_in
+from kraftlog.quorum.content import KRAFT_VERSION
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import VOTERS, voters_of
@@ -21,7 +22,7 @@ from kraftlog.quorum.voters import Members, disjoint_majorities
 from kraftlog.relations import Row, moment
 
 Member = tuple[int, str | None]
-LEADER_CHANGE, KRAFT_VERSION = "LEADER_CHANGE", "KRAFT_VERSION"
+LEADER_CHANGE = "LEADER_CHANGE"
 
 
 @dataclass(slots=True)

@@ -102,9 +102,9 @@ class Watch:
 
 
 class Led(NamedTuple):
-    """What the records that count at an offset say of who leads a partition: since when it has no leader
-    (offset and time; the offset is negative where it had none in the base) and who led it before;
-    its newest unclean election (offset, time, leader), and how many there were.
+    """What the records that count at an offset say of who leads a partition: since when it has no
+    leader (offset and time; the offset is negative where it had none in the base) and who led it
+    before; its newest unclean election (offset, time, leader), and how many there were.
     """
 
     topic_id: str

@@ -135,7 +135,7 @@ class Known:
         self, window: RecordWindow, outline: Outline, watcher: Watcher | None
     ) -> None:
         for event in window.small_events():
-            changes, _ = taken(self.small, event, outline, watcher)
+            changes = taken(self.small, event, outline, watcher).changes
             for one in changes:
                 outline.take(one, event.origin)
             del self.small.faults[:]

@@ -110,31 +110,28 @@ def _take(alive: dict[str, str], topic_id: str, name: str | None) -> None:
         alive[topic_id] = name
 
 
+class Effect(NamedTuple):
+    """What a record of a small table did: what it changed, visible or not; what became visible by
+    it; what is wrong with it.
+    """
+
+    changes: tuple[Change, ...]
+    seen: list[Visible]
+    faults: list[FaultyRecord]
+
+
 class SmallWatcher(Protocol):
     """Who looks on while records of small tables are applied."""
 
     def meets(self, event: Event, state: State) -> None:
         """A record of a small table, and the state that it meets."""
 
-    def changed(
-        self,
-        event: Event,
-        state: State,
-        changes: tuple[Change, ...],
-        seen: list[Visible],
-        faults: list[FaultyRecord],
-    ) -> None:
-        """The same record, the state behind it, what it changed, visible or not, what became
-        visible by it, and what is wrong with it.
-        """
+    def changed(self, event: Event, state: State, effect: Effect) -> None:
+        """The same record, the state behind it, and what it did."""
 
 
-def taken(
-    replay: Replay, event: Event, outline: Outline, watcher: SmallWatcher | None
-) -> tuple[tuple[Change, ...], list[Visible]]:
-    """Take in a record of a small table, and what ELRs it clears; its changes, and what became
-    visible by it.
-    """
+def taken(replay: Replay, event: Event, outline: Outline, watcher: SmallWatcher | None) -> Effect:
+    """Take in a record of a small table, and what ELRs it clears."""
     origin, data = event.origin, event.data
     if origin.type == "CLEAR_ELR_RECORD" and data is not None and origin.offset is not None:
         outline.clears += cleared(replay.current, origin, origin.offset, data["topicName"])
@@ -142,9 +139,10 @@ def taken(
         watcher.meets(event, replay.current)
     before = len(replay.faults)
     changes, seen = replay.take(origin, data, event.is_control)
+    effect = Effect(changes, seen, replay.faults[before:])
     if watcher is not None:
-        watcher.changed(event, replay.current, changes, seen, replay.faults[before:])
-    return changes, seen
+        watcher.changed(event, replay.current, effect)
+    return effect
 
 
 class Outliner:
@@ -171,7 +169,7 @@ class Outliner:
     def base(self, event: Event) -> None:
         """Take in one record of the base snapshot."""
         origin = event.origin._replace(offset=None)
-        _, seen = taken(self.replay, event._replace(origin=origin), self.outline, None)
+        seen = taken(self.replay, event._replace(origin=origin), self.outline, None).seen
         since, at_ms = self.outline.start_offset, self.outline.start_timestamp
         self._shows([one._replace(since_offset=since, since_timestamp=at_ms) for one in seen])
         for one in seen:
@@ -201,7 +199,7 @@ class Outliner:
         if offset is None or not self.outline.start_offset <= offset < self.outline.end_offset:
             return
         begun = self.replay.open_since
-        _, seen = taken(self.replay, event, self.outline, self.watcher)
+        seen = taken(self.replay, event, self.outline, self.watcher).seen
         self._shows(seen)
         for one in seen:
             self.outline.take(one.change, one.origin)
