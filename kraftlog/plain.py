@@ -7,7 +7,7 @@ colours. `sentence`, `counted` and `offsets_text` are the small change of all se
 
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -50,7 +50,7 @@ def offsets_are(start: int, end: int) -> str:
     return f"{offsets_text(start, end)} {'is' if end - start <= 1 else 'are'}"
 
 
-def listed(names: list[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names in a sentence: a, b and c."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 

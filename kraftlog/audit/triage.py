@@ -139,7 +139,7 @@ def fetch_again(quorum: Quorum, label: str) -> str:
         whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
     )
     todo = (
-        "Keep all folders, and compare with a backup"
+        "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
         if best is None
         else f"Before this node starts, put the log folder of replica {best.label} in the place of its own, with its own quorum-state in it"
     )

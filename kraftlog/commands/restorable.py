@@ -17,7 +17,7 @@ from kraftlog.source.collected import collected
 _DESCRIPTION = """\
 From whose files can each replica's state be rebuilt? One row per replica, range of offsets (both
 ends included) and source: the replica itself, where its own files do, else every other replica
-whose files do, with the snapshot to begin with (none: from offset 0) and the segments after it.
+whose files do, else the replicas whose logs do together (1 + 3: recover puts them together), with the snapshot to begin with (none: from offset 0) and the segments after it.
 
 missing       why its own files do not: no_base (the log begins above 0, no snapshot reaches back),
               hole (missing or damaged batches, up to the next snapshot), after_end

@@ -302,7 +302,7 @@ def replica_selection(run: Run) -> Rows:
     column(
         "source",
         TEXT,
-        "whose files give these states: the replica itself, or another; null: nobody",
+        "whose files give these states: the replica itself, another, or several together (1 + 3); null: nobody",
     ),
     column(
         "same_history",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.log.batch import CONTROL
-from kraftlog.quorum.evidence import Ids, Longs
+from kraftlog.quorum.evidence import Flags, Ids, Longs
 from kraftlog.quorum.logview import LogView
 
 Leaves = Callable[[str, int], int]
@@ -41,6 +41,10 @@ class Chain:
         first = int(np.searchsorted(self.end, start, "right"))
         return first, max(first, int(np.searchsorted(self.base, end, "left")))
 
+    def epoch(self, at: int) -> int:
+        """The leader epoch of a link's batch."""
+        return int(self.logs[int(self.log[at])].evidence.log.epochs[self.row[at]])
+
 
 def chain(logs: Sequence[LogView], leaves: Leaves) -> Chain:
     """The batches in offset order. At each offset the batch that most of the copies hold counts; of
@@ -53,6 +57,26 @@ def whole(log: LogView) -> Chain:
     """All usable batches of one log."""
     ids = log.evidence.log.ids[log.rows]
     return Chain((log,), log.base, log.last + 1, ids, np.zeros_like(log.rows), log.rows)
+
+
+def follows(links: Chain) -> Flags:
+    """Of each link but the first, whether it goes on from the one before: there is no hole, and one
+    of the copies holds both, so that somebody has written them in this order.
+    """
+    found: Flags = links.base[1:] == links.end[:-1]
+    at = np.flatnonzero(found & (links.log[1:] != links.log[:-1]))
+    seen = np.zeros(len(at), np.bool_)
+    for log in links.logs if len(at) else ():
+        seen |= holds(log, links, at) & holds(log, links, at + 1)
+    found[at] = seen
+    return found
+
+
+def holds(log: LogView, links: Chain, at: Longs) -> Flags:
+    """Whether a log holds the batches of some links."""
+    place = np.minimum(np.searchsorted(log.base, links.base[at]), len(log.base) - 1)
+    found: Flags = (log.evidence.log.ids[log.rows[place]] == links.ids[at]).all(axis=1)
+    return found
 
 
 def expected_bases(links: Chain) -> Longs:

@@ -1,5 +1,5 @@
-"""What one replica's files hold that a state can be rebuilt from, and how far two replicas tell one
-history. The one home of the rule at which offsets a state can be rebuilt.
+"""What the files of one replica, or of all together, hold that a state can be rebuilt from, and how
+far two replicas tell one history. The one home of the rule at which offsets a state can be rebuilt.
 
 In: a `Quorum`. Out: runs, snapshots and ranges of a replica; the kinship of two. Work on columns
 only. Source: KIP-630 "Motivation", "Consistent Log and Snapshots", KAFKA-14205, KIP-595.
@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from kraftlog.quorum.chain import Chain, follows, whole
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -53,29 +54,42 @@ def gaps(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
 
 @dataclass(frozen=True)
 class Held:
-    """What one replica's files hold."""
+    """What one replica's files hold; or those of all copies, where `log` is that of the last link."""
 
     quorum: Quorum
     log: LogView
     snapshots: tuple[SnapshotView, ...]
     """Those that a replay can begin with, by end offset."""
+    links: Chain
 
     @classmethod
     def by(cls, quorum: Quorum, log: LogView) -> "Held":
         """What the files of a replica hold."""
-        found = (one for one in _own_snapshots(quorum, log) if quorum.why_no_base(one) is None)
-        return cls(quorum, log, tuple(sorted(found, key=lambda one: one.end_offset)))
+        found = [one for one in _own_snapshots(quorum, log) if quorum.why_no_base(one) is None]
+        return cls(quorum, log, _by_end(found), whole(log))
 
     @classmethod
     def shared(cls, quorum: Quorum, log: LogView) -> "Held":
         """The log of a replica, with the snapshots of all copies that its history goes through."""
         until = quorum.confirmed(log.label, log.end_offset or 0)
-        found = (
+        found = [
             one
             for one in quorum.credible_snapshots
             if one.replica == log.label or one.end_offset <= until
-        )
-        return cls(quorum, log, tuple(sorted(found, key=lambda one: one.end_offset)))
+        ]
+        return cls(quorum, log, _by_end(found), whole(log))
+
+    @classmethod
+    def together(cls, quorum: Quorum) -> "Held | None":
+        """The history that the copies hold together, each batch taken from one that can be read;
+        None where no log tells any.
+        """
+        links = quorum.chain
+        if len(links) == 0:
+            return None
+        end = int(links.end[-1])
+        found = [one for one in quorum.credible_snapshots if one.end_offset <= end]
+        return cls(quorum, links.logs[int(links.log[-1])], _by_end(found), links)
 
     @property
     def label(self) -> str:
@@ -95,12 +109,12 @@ class Held:
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
         """Offsets [start, end) without a gap."""
-        if self.log.is_empty:
+        links = self.links
+        if len(links) == 0:
             return []
-        holes = self.log.holes
-        starts = [int(self.log.base[0]), *(hole.end for hole in holes)]
-        ends = [*(hole.start for hole in holes), int(self.log.last[-1]) + 1]
-        return list(zip(starts, ends, strict=True))
+        breaks = np.flatnonzero(~follows(links))
+        starts = links.base[[0, *(breaks + 1)]].tolist()
+        return list(zip(starts, links.end[[*breaks, -1]].tolist(), strict=True))
 
     @property
     def begins_at_zero(self) -> bool:
@@ -119,6 +133,8 @@ class Held:
     def end_offset(self) -> int:
         """The end of all that it holds; −1 where it holds nothing."""
         ends = [one.end_offset for one in self.snapshots]
+        if len(self.links):
+            return max([int(self.links.end[-1]), *ends])
         return max([*ends, -1 if self.log.end_offset is None else self.log.end_offset])
 
     def base_for(self, offset: int) -> SnapshotView | None:
@@ -148,21 +164,28 @@ class Held:
         """The epoch of the last batch, or of the snapshot, that ends at or before an offset; −1 where
         nothing tells.
         """
-        index = self.log.index_at(offset - 1)
-        if index >= 0:
-            return int(self.log.epochs[index])
+        first, after = self.links.between(offset - 1, offset)
+        if first < after:
+            return self.links.epoch(first)
         return max((one.epoch for one in self.snapshots if one.end_offset == offset), default=-1)
 
-    def segments(self, start: int, end: int) -> Iterator[str]:
-        """The files that hold offsets [start, end) of one run."""
-        if start >= end:
-            return
-        first = int(np.searchsorted(self.log.base, start, "right")) - 1
-        after = int(np.searchsorted(self.log.base, end, "left"))
-        files = self.log.evidence.log.file[self.log.rows[first:after]]
-        for segment in self.log.evidence.segments[int(files[0]) : int(files[-1]) + 1]:
-            if segment.end_row > segment.first_row:
-                yield segment.path
+    def segments(self, start: int, end: int) -> list[tuple[str, str]]:
+        """The files that hold offsets [start, end) of one run, each with the copy that it is of, in
+        the order in which a replay needs them.
+        """
+        first, after = self.links.between(start, end)
+        found: list[tuple[int, str, str]] = []
+        for index, log in enumerate(self.links.logs):
+            own = np.flatnonzero(self.links.log[first:after] == index)
+            rows = self.links.row[first:after][own]
+            files, at = np.unique(log.evidence.log.file[rows], return_index=True)
+            paths = [log.evidence.segments[one].path for one in files.tolist()]
+            found += zip(own[at].tolist(), [log.label] * len(at), paths, strict=True)
+        return [(label, path) for _, label, path in sorted(found)]
+
+
+def _by_end(found: list[SnapshotView]) -> tuple[SnapshotView, ...]:
+    return tuple(sorted(found, key=lambda one: one.end_offset))
 
 
 def _own_snapshots(quorum: Quorum, log: LogView) -> list[SnapshotView]:

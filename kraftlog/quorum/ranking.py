@@ -80,7 +80,7 @@ def _row(quorum: Quorum, rank: int, one: Offer) -> Row:
     held, last, first = one.held, one.last, one.first
     base = held.base_for(last) if last is not None else None
     begins = base.end_offset if base is not None else 0
-    segments = list(held.segments(begins, last)) if last is not None else []
+    segments = [path for _, path in held.segments(begins, last)] if last is not None else []
     sizes = {file.path: file.size_bytes for file in held.log.evidence.segments}
     size = sum(sizes[path] for path in segments) + (base.evidence.size_bytes if base else 0)
     return {

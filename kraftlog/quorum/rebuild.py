@@ -14,7 +14,6 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are
-from kraftlog.quorum.chain import whole
 from kraftlog.quorum.history import FileRecords, go_on
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import Hole, LogView
@@ -58,12 +57,12 @@ def image_at(
         if go_on(faults.take, ahead(records.snapshot(base)), 0, count) < count:
             raise _changed(base.path)
         faults.begin_log()
-    links = whole(log)
+    links = held.links
     first, after = links.between(start, end)
     if first < after:
         if go_on(faults.take, ahead(records.windows(links, first, after)), start, end) < end:
             raise _changed(log.evidence.folder)
-        row, stands = log.rows[after - 1], log.evidence.log
+        row, stands = links.row[after - 1], links.logs[int(links.log[after - 1])].evidence.log
         epoch, timestamp = int(stands.epochs[row]), int(stands.max_timestamps[row])
         batch = int(links.base[after - 1]), int(links.end[after - 1])
         inside = batch if end < batch[1] else None

@@ -10,6 +10,9 @@ after the other, and so does the replay.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
+from kraftlog.quorum.chain import holds
 from kraftlog.quorum.holdings import Held, Range, gaps, kinship
 from kraftlog.quorum.model import Quorum
 
@@ -23,8 +26,8 @@ class Restorable:
     """A range of offsets (both ends included) of a replica's history, and one source of its states:
     the files of `source`, a snapshot (None: from offset 0 on) and the segments after it.
 
-    `source` is the replica itself where it needs nobody, and None where no file at hand gives these
-    states of this history. `same_history`: the source tells the replica's own history there (True),
+    `source` is the replica itself where it needs nobody, "1 + 3" where the logs of several have to
+    be put together, as none gives these states alone, and None where no file at hand does. `same_history`: the source tells the replica's own history there (True),
     another one (False), or nothing at hand says (None). `missing` says why its own files do not.
     """
 
@@ -43,13 +46,15 @@ def restorable(quorum: Quorum) -> list[Restorable]:
     order. What lies after a replica's end is asked of the others up to the furthest of them.
     """
     held = [Held.by(quorum, log) for log in quorum.logs]
+    together = Held.together(quorum)
     furthest = max((one.end_offset for one in held if not one.is_foreign), default=-1)
     rows: list[Restorable] = []
     for one in held:
         others = [two for two in held if two is not one and not (one.is_foreign or two.is_foreign)]
         end = one.end_offset if one.is_foreign else furthest
         own = [_source(one, one.label, low, high, True, None) for low, high in one.ranges]
-        lost = [row for span in gaps(one.ranges, 0, end) for row in _lost(one, others, *span)]
+        spans = gaps(one.ranges, 0, end)
+        lost = [row for span in spans for row in _lost(one, others, together, *span)]
         rows += sorted(own + lost, key=lambda row: row.start_offset)
     return rows
 
@@ -59,14 +64,18 @@ def lost_everywhere(quorum: Quorum) -> list[Range]:
     its history.
     """
     held = [Held.by(quorum, log) for log in quorum.peers]
-    ranges = [span for one in held for span in one.ranges]
+    together = Held.together(quorum)
+    every = [*held, together] if together is not None else held
+    ranges = [span for one in every for span in one.ranges]
     return list(gaps(ranges, 0, max((one.end_offset for one in held), default=-1)))
 
 
 # --- what a replica lacks ------------------------------------------------------------------------
 
 
-def _lost(one: Held, others: list[Held], low: int, high: int) -> Iterator[Restorable]:
+def _lost(
+    one: Held, others: list[Held], together: Held | None, low: int, high: int
+) -> Iterator[Restorable]:
     """A range that a replica's own files do not give, in two parts where its end lies inside."""
     inside, after = (low, min(high, one.end_offset)), (max(low, one.end_offset + 1), high)
     for first, last in (inside, after):
@@ -82,6 +91,10 @@ def _lost(one: Held, others: list[Held], low: int, high: int) -> Iterator[Restor
             for row in found
             if row.same_history is not False or missing == AFTER_END
         ]
+        alone = list(gaps(told, first, last))
+        shared = [row for span in alone for row in _shared(one, together, *span, missing)]
+        told += [(row.start_offset, row.end_offset) for row in shared]
+        found += shared
         for start, end in gaps(told, first, last):
             found.append(Restorable(one.label, start, end, None, None, missing, None, ()))
         yield from sorted(found, key=lambda row: row.start_offset)
@@ -91,8 +104,7 @@ def _offered(one: Held, other: Held, low: int, high: int, missing: str) -> Itera
     """What another replica's files give of a range, cut where it is known to be the same history
     and where it is known to be another.
     """
-    overlaps = [(max(low, start), min(high, end)) for start, end in other.ranges]
-    overlaps = [(start, end) for start, end in overlaps if start <= end]
+    overlaps = _overlaps(other.ranges, low, high)
     if not overlaps:
         return
     same_until, differs_from = kinship(one, other)
@@ -108,12 +120,36 @@ def _offered(one: Held, other: Held, low: int, high: int, missing: str) -> Itera
                 yield _source(other, one.label, first, after, same, missing)
 
 
+def _shared(
+    one: Held, together: Held | None, low: int, high: int, missing: str
+) -> Iterator[Restorable]:
+    """What of a range only the copies together give, where the replica holds a batch of the same run
+    and does not leave it before.
+    """
+    if together is None or one.log.is_empty:
+        return
+    confirmed = one.quorum.confirmed(one.label, one.end_offset)
+    until = high if confirmed == one.end_offset else min(high, confirmed)
+    for start, end in _overlaps(together.ranges, low, until):
+        span = next(run for run in together.runs if run[0] <= start <= run[1])
+        if holds(one.log, together.links, np.arange(*together.links.between(*span))).any():
+            yield _source(together, one.label, start, end, True, missing)
+
+
+def _overlaps(ranges: list[Range], low: int, high: int) -> list[Range]:
+    """What of ranges lies in one."""
+    found = ((max(low, start), min(high, end)) for start, end in ranges)
+    return [(start, end) for start, end in found if start <= end]
+
+
 def _source(
     held: Held, replica: str, low: int, high: int, same_history: bool | None, missing: str | None
 ) -> Restorable:
-    """One replica's files as the source of a range that lies in one of their ranges."""
+    """The files that are the source of a range which lies in one of their ranges."""
     base = held.base_for(low)
     first = base.end_offset if base is not None else 0
     path = base.path if base is not None else None
-    segments = tuple(held.segments(first, high))
-    return Restorable(replica, low, high, held.label, same_history, missing, path, segments)
+    segments = held.segments(first, high)
+    source = " + ".join(dict.fromkeys(label for label, _ in segments)) or held.label
+    paths = tuple(path for _, path in segments)
+    return Restorable(replica, low, high, source, same_history, missing, path, paths)

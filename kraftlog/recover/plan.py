@@ -11,7 +11,7 @@ from typing import Any
 
 from kraftlog.explain.words import is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
-from kraftlog.plain import counted, host_port, numbers, offsets_text, some
+from kraftlog.plain import counted, host_port, listed, numbers, offsets_text, some
 from kraftlog.recover.kit import node_commands
 from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.recover.voters import NewVoter
@@ -116,7 +116,7 @@ def notes(found: Recovered) -> Iterator[str]:
     second = [one.replica for one in found.left_out if one.cause == Cause.SECOND_HISTORY]
     if second:
         yield (
-            f"The quorum has two histories, and voters have committed both: this plan goes on with that of {found.log_of}, and leaves out that of {' and '.join(second)}. "
+            f"The quorum has two histories, and voters have committed both: this plan goes on with that of {listed(found.logs_of)}, and leaves out that of {' and '.join(second)}. "
             "Find out which one the brokers follow. To build on the other one, give only its copies as --input."
         )
     if found.apart:
@@ -157,7 +157,7 @@ def plan_values(
         "cluster_id": cluster_id,
         "end_offset": image.end_offset,
         "epoch": image.epoch,
-        "log_of": found.log_of,
+        "logs_of": list(found.logs_of),
         "snapshot_of": found.snapshot_of,
         "proven_offset": found.proven.offset,
         "upper_offset": found.bounds.upper,
@@ -208,11 +208,14 @@ def plan_text(
 def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
     image, at = found.image, moment(found.image.timestamp)
     time = f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
-    source, trust = f"the log of {found.log_of}, from offset 0 up to that one", ""
+    logs = f"{'the log' if len(found.logs_of) == 1 else 'the logs'} of {listed(found.logs_of)}"
+    source, trust = f"{logs}, from offset 0 up to that one", ""
     if image.base is not None:
-        source = f"{image.base_name} of {found.snapshot_of}, and from the log of {found.log_of} up to that offset"
+        source = f"{image.base_name} of {found.snapshot_of}, and from {logs} up to that offset"
         trust = "That snapshot is taken at its word: the log does not lead up to it from offset 0. "
     is_open = found.open_since is not None
+    if len(found.logs_of) > 1:
+        trust += "None of these logs gives that state alone: each record is taken from one that can be read, and follows the record before it in one of them. "
     open_ = (
         f"The open transaction from offset {found.open_since} on is left out. " if is_open else ""
     )

@@ -2,7 +2,7 @@
 
 In: a quorum. Out: a `Recovered`: the image, from whose files it comes, what is proven of it, and
 what only other copies hold. The copy whose log is furthest in the newest epoch counts, as in an
-election. The records tell the state: a snapshot, of whatever copy, is the base only where the log
+election; where all are damaged, each in another place, they are put together. The records tell the state: a snapshot, of whatever copy, is the base only where the log
 does not lead up to the offset from 0 on, and then the oldest from which it does. What cannot be
 committed is left out. Source: KIP-595, KIP-630 "Motivation", KAFKA-14205.
 """
@@ -75,7 +75,8 @@ class OldBroker:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The image that a new quorum begins with. What of it is known to be committed, `proven` tells;
+    """The image that a new quorum begins with, and of which copies the logs are that it is read
+    from: more than one only where none can be read alone. What of it is known to be committed, `proven` tells;
     an open transaction is left out from `open_since` on. `bounds` and `cluster_id` are the old
     quorum's, `brokers` are those that it knows. `apart` are the copies and snapshots of other
     quorums, in words. `unseen` are the copies that leave the history out of sight, and how far
@@ -83,7 +84,7 @@ class Recovered:
     """
 
     image: Image
-    log_of: str
+    logs_of: tuple[str, ...]
     snapshot_of: str | None
     proven: Committed
     bounds: Bounds
@@ -100,17 +101,19 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
 
     Raises InputError where no copy gives any, or none that."""
     copies = [Held.by(quorum, log) for log in quorum.peers]
-    best, offset = _best(quorum, [Held.shared(quorum, log) for log in quorum.peers], at)
+    best, offset = _best(quorum, at)
     known = committed_in(quorum, best.label)
     image = image_at(best, offset, CLEAR, known.offset, from_oldest=True)
     open_since = image.open_since
     if open_since is not None:
         image = image_at(best, open_since, CLEAR, known.offset, from_oldest=True)
     names = [name for name, _ in quorum.cluster_ids.most_common(1)]
+    base = next((one for one in best.snapshots if one.path == image.base), None)
+    segments = best.segments(0 if base is None else base.end_offset, image.end_offset)
     return Recovered(
         image,
-        best.label,
-        next((one.replica for one in best.snapshots if one.path == image.base), None),
+        tuple(dict.fromkeys(label for label, _ in segments)) or (best.label,),
+        None if base is None else base.replica,
         known._replace(offset=min(known.offset, image.end_offset)),
         quorum.bounds,
         tuple(_left_out(quorum, copies, image, at, open_since)),
@@ -157,13 +160,19 @@ _RESERVED = frozenset({ZERO_UUID, "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAA
 """Ids that stand for no directory: unassigned, lost, migrating (KIP-858)."""
 
 
-def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held, int]:
+def _best(quorum: Quorum, at: int | None) -> tuple[Held, int]:
     """The copy that gives the newest state, and its offset; of several that whose log leads up to
-    it from furthest back.
+    it from furthest back. Where none gives what all of them do together, each batch counts that
+    can be read in one of them.
     """
-    found: list[tuple[tuple[int, int, int], Held]] = []
-    for one in copies:
-        limit = _limit(quorum, one)
+    copies = [Held.shared(quorum, log) for log in quorum.peers]
+    limits = [_limit(quorum, one) for one in copies]
+    together = Held.together(quorum)
+    if together is not None:
+        copies.append(together)
+        limits.append(_possible(quorum, together.end_offset))
+    found: list[tuple[tuple[int, int, bool, int], Held]] = []
+    for one, limit in zip(copies, limits, strict=True):
         ranges = [(low, min(high, limit)) for low, high in one.ranges if low <= limit]
         if at is not None:
             ranges = [(at, at) for low, high in ranges if low <= at <= high]
@@ -171,13 +180,14 @@ def _best(quorum: Quorum, copies: Sequence[Held], at: int | None) -> tuple[Held,
             offset = max(high for _, high in ranges)
             base = one.oldest_base_for(offset)
             begin = 0 if base is None else base.end_offset
-            found.append(((one.epoch_before(offset), offset, -begin), one))
+            alone = one is not together
+            found.append(((one.epoch_before(offset), offset, alone, -begin), one))
     if not found:
         what = "no state" if at is None else f"no state at {at}"
         raise InputError(
             f"{what} that the quorum can have committed can be rebuilt from these copies; kraftlog restorable says what each of them gives"
         )
-    (_, offset, _), best = max(found, key=lambda one: one[0])
+    (_, offset, _, _), best = max(found, key=lambda one: one[0])
     return best, offset
 
 
@@ -185,9 +195,15 @@ def _limit(quorum: Quorum, held: Held) -> int:
     """How far a copy counts: as far as it surely tells the others' history, and to what can be
     committed; one that differs from what is committed, up to there.
     """
-    end, upper = quorum.confirmed(held.label, held.end_offset), quorum.bounds.upper
+    end = quorum.confirmed(held.label, held.end_offset)
     known = committed_in(quorum, held.label).offset
     end = min(end, known) if known < quorum.committed_below(held.label) else end
+    return _possible(quorum, end)
+
+
+def _possible(quorum: Quorum, end: int) -> int:
+    """What of the offsets below an end can have been committed."""
+    upper = quorum.bounds.upper
     return end if upper is None else min(end, upper)
 
 

@@ -154,8 +154,27 @@ def test_one_copys_snapshot_and_anothers_log(tmp_path: Path) -> None:
         nodes[1].segment(segment).unlink()
     shutil.rmtree(nodes[2].home)
     plan = recover(tmp_path / "copies", tmp_path / "new")
-    assert (plan["log_of"], plan["snapshot_of"], plan["end_offset"]) == ("1", "2", 12)
+    assert (plan["logs_of"], plan["snapshot_of"], plan["end_offset"]) == (["1"], "2", 12)
     assert plan["topics"] == ["a", "b", "c"]
+
+
+def test_of_logs_that_are_all_damaged_each_record_counts_that_can_be_read(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path / "copies")
+    whole = recover(tmp_path / "copies", tmp_path / "whole")
+    for node, base in zip(nodes, (1, 4, 10), strict=True):
+        for snapshot_file in node.folder.glob("*.checkpoint"):
+            snapshot_file.unlink()
+        replace_batch(node, base, lambda one: bytes([*one.raw()[:-1], one.raw()[-1] ^ 0xFF]))
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert (plan["logs_of"], plan["snapshot_of"], plan["end_offset"]) == (["1", "2"], None, 12)
+    assert (plan["topics"], plan["kept"], plan["lost"]) == (whole["topics"], whole["kept"], [])
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert "It comes from the logs of 1 and 2, from offset 0 up to that one." in text
+    assert "None of these logs gives that state alone" in text
+    earlier = recover(tmp_path / "copies", tmp_path / "earlier", "--at", "6")
+    assert (earlier["logs_of"], earlier["topics"]) == (["3"], ["a", "b"])
+    states = [image_in(tmp_path / one / "1").state for one in ("whole", "new")]
+    assert canonical_lines(states[0]) == canonical_lines(states[1])
 
 
 def test_records_count_and_no_snapshot_that_says_otherwise(tmp_path: Path) -> None:
@@ -174,7 +193,7 @@ def test_records_count_and_no_snapshot_that_says_otherwise(tmp_path: Path) -> No
         node.segment(0).unlink()
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     plan = recover(tmp_path / "copies", tmp_path / "furthest", "--at", "12")
-    assert (plan["log_of"], plan["snapshot_of"], plan["topics"]) == ("1", None, ["a", "b", "c"])
+    assert (plan["logs_of"], plan["snapshot_of"], plan["topics"]) == (["1"], None, ["a", "b", "c"])
     assert [one["objects"] for one in plan["lost"]] == [[]]
     nodes[0].segment(0).unlink()
     plan = recover(tmp_path / "copies", tmp_path / "short")

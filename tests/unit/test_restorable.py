@@ -96,6 +96,38 @@ def test_what_nobody_holds_is_named(tmp_path: Path) -> None:
     assert told(found, "3") == [(0, 5, None, None, "no_base"), (6, 12, "3", True, None)]
 
 
+def test_what_only_several_logs_give_together(tmp_path: Path) -> None:
+    """Each log is damaged in another place: every record can be read somewhere."""
+    nodes = quorum(tmp_path)
+    for node, base in zip(nodes, (3, 7, 10), strict=True):
+        node.write([one for one in healthy_log() if one.base != base])
+        node.checkpoint(6, 1).unlink()
+    found = quorum_of(tmp_path)
+    assert lost_everywhere(found) == []
+    assert told(found, "3") == [(0, 10, "3", True, None), (11, 12, "1 + 2", True, "hole")]
+    assert told(found, "1")[-1] == (11, 12, "1 + 2", True, "hole")
+    last = restorable(found)[-1]
+    paths = [Path(one).relative_to(tmp_path).parts for one in last.segment_paths]
+    assert [(node, name) for node, _, name in paths] == [
+        ("1", segment(0)), ("2", segment(0)), ("1", segment(6)),
+    ]  # fmt: skip
+
+
+def test_logs_that_share_no_record_where_they_meet_are_not_put_together(tmp_path: Path) -> None:
+    """Nothing says that what the second one begins with follows what the first one ends with."""
+    nodes = quorum(tmp_path)
+    nodes[0].write([one for one in healthy_log() if one.base < 7])
+    for base in (0, 6):
+        nodes[1].segment(base).unlink()
+    nodes[1].write([one for one in healthy_log() if one.base >= 7])
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
+    shutil.rmtree(nodes[2].home)
+    found = quorum_of(tmp_path)
+    assert lost_everywhere(found) == [(8, 12)]
+    assert [one for one in told(found, "2") if one[0] > 7] == [(8, 12, None, None, "no_base")]
+
+
 def test_a_log_that_no_snapshot_reaches(tmp_path: Path) -> None:
     """KAFKA-14238: segments deleted by retention, and no snapshot to begin with."""
     nodes = quorum(tmp_path)
