@@ -165,7 +165,7 @@ def test_no_majority_of_the_voters_is_emptied(tmp_path: Path, lost: str) -> None
     assert "Do not let the node join anew" in restore_vote(found, found.by_label["1"])
     (nodes[2].folder / "quorum-state").unlink()
     words, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
-    assert words.endswith("Keep all folders, and compare with a backup.")
+    assert words.endswith("kraftlog recover puts together what can be read in any of them.")
 
 
 def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
