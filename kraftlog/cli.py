@@ -8,6 +8,7 @@ progress and messages go to stderr.
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from types import ModuleType
 from typing import NoReturn
 
@@ -104,30 +105,25 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
 
 def _families(command: str) -> tuple[ModuleType, ...]:
     """The modules that a command line needs."""
-    from kraftlog.commands import listing
-
-    if command in [one.name for one in declared_in(listing)]:
-        return (listing,)
-    from kraftlog.commands import state
-
-    if command in [one.name for one in declared_in(state)]:
-        return (state,)
+    for name in ("listing", "state"):
+        family = import_module(f"kraftlog.commands.{name}")
+        if command in [one.name for one in declared_in(family)]:
+            return (family,)
     from kraftlog.commands import (
         audit,
         changes,
-        collect,
         explain,
         lake,
+        listing,
         plan,
         plan_join,
         plan_replicas,
         pull,
         recover,
-        restorable,
-        run,
         settings,
+        state,
     )
 
-    looks = (audit, listing, state, restorable, explain, changes)
+    looks = (audit, listing, state, explain, changes)
     plans = (plan, plan_join, plan_replicas)
-    return run, *looks, recover, *plans, pull, collect, lake, settings
+    return *looks, recover, *plans, pull, lake, settings

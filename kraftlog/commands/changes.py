@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from rich.markup import escape
 
-from kraftlog.commands.command import add_format, add_roots, command
-from kraftlog.config import load_options
+from kraftlog.commands.command import add_format, add_roots, command, options_of
 from kraftlog.errors import InputError, UsageError
 from kraftlog.explain.elections import elected_in
 from kraftlog.explain.moments import MomentSource
@@ -117,7 +116,7 @@ def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
         raise UsageError("--run and --since are runs of --lake; offsets are --from and --to")
     if chosen.first is None or chosen.end is None or chosen.first >= chosen.end:
         raise UsageError("with --input say --from N --to M, two offsets, the lower one first")
-    options = load_options({"input": chosen.input})
+    options = options_of(chosen)
     with waiting("changes"):
         quorum = collected(options.input, options, decodes=False)
     offsets = range(chosen.first, chosen.end)

@@ -1,5 +1,5 @@
 """What a command is: a declaration above the function that runs it, from which the parsers, the
-help, the manual, completion and the pages are made.
+help, the manual, completion and the pages are made; and the arguments that several commands take.
 
 In: declarations. Out: parsers, and what they declare, for whoever writes it down in another form;
 argparse's own layout is not used for that, as it differs between versions of Python. A command of a
@@ -13,7 +13,8 @@ from textwrap import dedent, indent
 from types import ModuleType
 from typing import Any
 
-from kraftlog.config import Options, load_options
+from kraftlog.config import Options, load_options, option_names
+from kraftlog.plain import sentence
 
 Arguments = Callable[[argparse.ArgumentParser], None]
 Run = Callable[[argparse.Namespace], int]
@@ -52,17 +53,13 @@ def command(
     description the line stands for it.
     """
     return lambda run: Command(
-        name, line, description or _sentence(line), _epilog(examples, note), arguments, run
+        name, line, description or f"{sentence(line)}.", _epilog(examples, note), arguments, run
     )
 
 
 def family(name: str, line: str, description: str, *, examples: str, takes: str) -> Command:
     """Declare a command that has commands of its own."""
     return Command(name, line, description, _epilog(examples), _none, None, takes)
-
-
-def _sentence(line: str) -> str:
-    return f"{line[:1].upper()}{line[1:]}."
 
 
 def _epilog(examples: str, note: str = "") -> str:
@@ -107,6 +104,12 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("table", "json"), default="table", help=what)
 
 
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add `--format` and `--reveal-secrets`."""
+    add_format(parser)
+    parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
+
+
 def add_roots(parser: argparse._ActionsContainer, *, required: bool = False) -> None:
     """`--input`: the folders that replicas are looked for in; all of them, where it is repeated."""
     parser.add_argument(
@@ -129,8 +132,9 @@ def add_input(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(chosen: argparse.Namespace) -> Options:
-    """The options that the arguments of `add_input` name."""
-    return load_options({"input": chosen.input, "quorum_describe": chosen.quorum_describe})
+    """The options that the arguments of a command without `--conf` name."""
+    given = vars(chosen)
+    return load_options({name: given[name] for name in option_names() if name in given})
 
 
 def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command
+from kraftlog.commands.command import DESCRIBE_HELP, add_output, add_roots, command, options_of
 from kraftlog.commands.values import time_ms
-from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.explain.authorizer import Access, read_accesses
@@ -47,8 +46,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="a kafka-authorizer.log of the controllers (its times taken as UTC): who likely asked",
     )
-    add_format(parser)
-    parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
+    add_output(parser)
 
 
 @command(
@@ -119,12 +117,7 @@ def _lake_history(path: str) -> History:
 
 
 def _opened(chosen: argparse.Namespace) -> History:
-    given = {
-        "input": chosen.input,
-        "quorum_describe": chosen.quorum_describe,
-        "reveal_secrets": chosen.reveal_secrets or None,
-    }
-    options = load_options(given)
+    options = options_of(chosen)
     with waiting("explain"):
         quorum = collected(options.input, options, decodes=False)
     return file_history(quorum, redactor_of(options))

@@ -1,14 +1,12 @@
 """`batches` and `records`: rows straight from files, without Spark."""
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from kraftlog.commands.command import add_format, command
-from kraftlog.commands.values import record_types, time_ms
+from kraftlog.commands.command import add_output, command
+from kraftlog.commands.values import record_types, redactor_in, time_ms
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
-from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
@@ -18,8 +16,7 @@ from kraftlog.report.rows import print_rows
 
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="folders or files")
-    add_format(parser)
-    parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
+    add_output(parser)
 
 
 @command(
@@ -74,9 +71,8 @@ def _records(chosen: argparse.Namespace) -> int:
         until,
         chosen.key,
     )
-    redactor = Redactor(None if chosen.reveal_secrets else os.urandom(32))
     found = find_replicas(chosen.paths)
-    rows = record_rows(found, Limits(), redactor, wanted)
+    rows = record_rows(found, Limits(), redactor_in(chosen), wanted)
     print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
 

@@ -173,16 +173,11 @@ def _failover(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _can_lead(row: Row) -> bool:
-    """Whether the leader of a row can be elected, or may be."""
-    return row["can_lead"] is not False
-
-
 def at_risk(own: Sequence[Row]) -> int:
-    """How many offsets may be lost: the next leader lacks them, or its follower does when it dies
-    too.
+    """How many offsets may be lost: the next leader, who can be elected or may be, lacks them, or its
+    follower does when it dies too.
     """
-    able = [row for row in own if _can_lead(row)]
+    able = [row for row in own if row["can_lead"] is not False]
     lacking = [
         row["acknowledged_end_offset"] - row["leader_lacks_from_offset"]
         for row in able

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NoReturn
 
-from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command
+from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command, options_of
 from kraftlog.commands.plan_input import fault_rows
 from kraftlog.commands.values import at_least
-from kraftlog.config import Options, load_options
+from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, tell
 from kraftlog.quorum.epochs import vector_of
@@ -163,12 +163,7 @@ def _amount(text: str) -> float:
 )
 def _run(chosen: argparse.Namespace) -> int:
     selector = load_selector(chosen.selector)
-    given = {
-        "input": chosen.input,
-        "lake": chosen.lake,
-        "quorum_describe": chosen.quorum_describe,
-    }
-    options = load_options(given)
+    options = options_of(chosen)
     others = _other_rows(chosen)
     quorum = None if others is None and chosen.lake is not None else _quorum(options)
     faults = () if quorum is None else tuple(fault_rows(quorum))

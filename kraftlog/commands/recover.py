@@ -10,10 +10,9 @@ from kraftlog.commands.values import local_path
 from kraftlog.errors import InputError
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
-from kraftlog.recover.kit import new_folder, new_image, write_kit, write_text
+from kraftlog.recover.kit import new_folder, new_image, voters_of, write_kit, write_text
 from kraftlog.recover.plan import plan_text, plan_values
 from kraftlog.recover.source import recovered
-from kraftlog.recover.voters import voters_of
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
 

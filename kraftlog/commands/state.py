@@ -1,18 +1,18 @@
-"""The commands about states: `state`, `diff` and `checkpoint`. None of them needs Spark.
+"""The commands about states: `state`, `diff`, `checkpoint`, and `restorable`, which states can still
+be rebuilt, and from whose files. None of them needs Spark.
 
 In: parsed arguments, which say where in a log a state is asked for: `--at`, `--at-time` and
-`--quorum`, or the text after an @. Out: rows on stdout, a file under --out, notes on stderr, an exit
-code.
+`--quorum`, or the text after an @. Out: rows on stdout, a file under --out, notes on stderr, what
+nobody can rebuild among them, an exit code.
 """
 
 import argparse
-import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kraftlog.commands.command import add_format, command
-from kraftlog.commands.values import local_path, record_types, time_ms
+from kraftlog.commands.command import add_input, add_output, command, options_of
+from kraftlog.commands.values import local_path, record_types, redactor_in, time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, UsageError
@@ -25,7 +25,9 @@ from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.rebuild import image_at, offset_at_time
+from kraftlog.quorum.restorable import lost_everywhere, restorable
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
@@ -56,11 +58,16 @@ log's end.
 _CHECKPOINT = (
     "Write a state as a snapshot file that Kafka itself loads. It holds secrets in clear text."
 )
+_RESTORABLE = """\
+From whose files can each replica's state be rebuilt? One row per replica, range of offsets (both
+ends included) and source: the replica itself, where its own files do, else every other replica
+whose files do, else the replicas whose logs do together (1 + 3: recover puts them together), with the snapshot to begin with (none: from offset 0) and the segments after it.
 
-
-def _add_output(parser: argparse.ArgumentParser) -> None:
-    add_format(parser)
-    parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
+missing       why its own files do not: no_base (the log begins above 0, no snapshot reaches back),
+              hole (missing or damaged batches, up to the next snapshot), after_end
+same_history  whether the source tells that replica's own history there; empty: nothing at hand says
+source        empty: no file at hand gives these states
+"""
 
 
 def _of_state(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +75,7 @@ def _of_state(parser: argparse.ArgumentParser) -> None:
     add_place(parser)
     add_quorum(parser)
     parser.add_argument("--type", action="append", metavar="TYPE", help="only this record type")
-    _add_output(parser)
+    add_output(parser)
 
 
 @command(
@@ -85,7 +92,7 @@ def _of_state(parser: argparse.ArgumentParser) -> None:
 )
 def _state(chosen: argparse.Namespace) -> int:
     types = record_types(chosen.type)
-    image, committed = images_of(chosen, _redactor(chosen)).at(chosen.path, place_of(chosen))
+    image, committed = images_of(chosen, redactor_in(chosen)).at(chosen.path, place_of(chosen))
     _notes(image, committed)
     print_rows(state_rows(image, types), chosen.format)
     return 0
@@ -102,7 +109,7 @@ def _of_diff(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="A[@PLACE]", help="a replica's folder or a checkpoint")
     parser.add_argument("after", metavar="B[@PLACE]", help="the other one; default: its end")
     add_quorum(parser)
-    _add_output(parser)
+    add_output(parser)
 
 
 @command(
@@ -119,7 +126,7 @@ def _of_diff(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _diff(chosen: argparse.Namespace) -> int:
-    images = images_of(chosen, _redactor(chosen))
+    images = images_of(chosen, redactor_in(chosen))
     states = []
     for text in (chosen.before, chosen.after):
         image, committed = images.at(*path_and_place(text))
@@ -172,8 +179,38 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _redactor(chosen: argparse.Namespace) -> Redactor:
-    return Redactor(None if chosen.reveal_secrets else os.urandom(32))
+def _of_restorable(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    parser.add_argument(
+        "--best",
+        action="store_true",
+        help="instead: the replicas, the best one to restore from first, with reasons",
+    )
+
+
+@command(
+    "restorable",
+    "which states can be rebuilt, and from whose files",
+    _RESTORABLE,
+    arguments=_of_restorable,
+    examples="""
+    kraftlog restorable --input replicas/
+    kraftlog restorable --input replicas/ --best
+    kraftlog restorable --input replicas/ --format json | jq 'select(.source == null)'
+    """,
+    note="Then `kraftlog checkpoint SOURCE --at OFFSET --out DIR` writes such a state as a snapshot.",
+)
+def _restorable(chosen: argparse.Namespace) -> int:
+    options = options_of(chosen)
+    quorum = collected(options.input, options)
+    if chosen.best:
+        print_rows(restore_rows(quorum), chosen.format)
+        return 0
+    rows = ({**asdict(one), "segment_paths": list(one.segment_paths)} for one in restorable(quorum))
+    print_rows(rows, chosen.format)
+    for low, high in lost_everywhere(quorum):
+        tell(f"the states at offsets {low} to {high} can be rebuilt from no file at hand")
+    return 0
 
 
 def _notes(image: Image, committed: Committed | None) -> None:

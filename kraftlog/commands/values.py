@@ -1,11 +1,15 @@
-"""Values on the command line: paths of this machine, the file of options, numbers, times, types."""
+"""Values on the command line: paths of this machine, the file of options, numbers, times, types, and
+whether secrets are masked.
+"""
 
 import argparse
 import difflib
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.stores import is_remote
 from kraftlog.message.catalogue import CONTROL_MARKERS, control_specs, metadata_specs
@@ -70,3 +74,8 @@ def record_types(given: list[str] | None) -> frozenset[str] | None:
             near = difflib.get_close_matches(name.upper(), known, n=3, cutoff=0.3) or known
             raise UsageError(f"there is no record type {name!r}; the nearest: {', '.join(near)}")
     return frozenset(given)
+
+
+def redactor_in(chosen: argparse.Namespace) -> Redactor:
+    """Masks as the arguments of `add_output` say."""
+    return Redactor(None if chosen.reveal_secrets else os.urandom(32))

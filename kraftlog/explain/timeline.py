@@ -51,9 +51,7 @@ class KnownHistory:
     @classmethod
     def of(cls, quorum: Quorum) -> "KnownHistory":
         """From the logs and the bounds of a quorum."""
-        leaders: dict[int, int] = {}
-        for log in quorum.peers:
-            leaders.update(log.leaders)
+        leaders = {epoch: one for log in quorum.peers for epoch, one in log.leaders.items()}
         bounds, unknown = quorum.bounds, tuple(lost_everywhere(quorum))
         proven = quorum.never_committed
         end = max((log.end_offset or 0 for log in quorum.peers), default=0)
@@ -173,17 +171,12 @@ def entry_rows(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
             "visible_from_offset": at.seen_offset + 1,
             "text": list(one.lines),
             "changes": [
-                change
+                {"object": name, **field._asdict(), "key": list(field.key)}
                 for each, name in zip(one.changes, one.names, strict=True)
-                for change in _change_rows(each, name)
+                for field in of_key(each.table, each.key, each.before, each.after)
             ],
             "who": [access.as_row() for access in one.who],
         }
-
-
-def _change_rows(change: Change, name: str) -> Iterator[dict[str, Any]]:
-    for each in of_key(change.table, change.key, change.before, change.after):
-        yield {"object": name, **each._asdict(), "key": list(each.key)}
 
 
 def _iso(milliseconds: int) -> str | None:

@@ -57,19 +57,15 @@ class _Hours:
 
 def churn_rows(log: SharedLog, every: Mapping[str, Lives]) -> list[Row]:
     """A row per hour and kind of object in which something changed."""
-    hours = _hours(log)
+    times = log.base_timestamps - log.base_timestamps % HOUR_MS
+    first = rises(times)
+    hours = _Hours(times[first], log.base_offsets[first], log.unbroken_from)
     return [
         row
         for name, lives in every.items()
         if len(lives) and len(hours)
         for row in _rows(name, lives, hours)
     ]
-
-
-def _hours(log: SharedLog) -> _Hours:
-    hours = log.base_timestamps - log.base_timestamps % HOUR_MS
-    first = rises(hours)
-    return _Hours(hours[first], log.base_offsets[first], log.unbroken_from)
 
 
 def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:

@@ -83,81 +83,76 @@ class Gathered:
         if self.table == "features":
             named = rows.column("name").cast(pa.string())
             rows = rows.filter(pc.not_equal(named, "kraft.version"))
-        if rows.num_rows:
-            _gather(self, rows, [rows.column(name).combine_chunks() for name in KEYS[self.table]])
+        if not rows.num_rows:
+            return
+        keys = [rows.column(name).combine_chunks() for name in KEYS[self.table]]
+        begins: Longs = rows.column("valid_from_offset").to_numpy()
+        ended = rows.column("valid_to_offset")
+        ends: Longs = (ended.fill_null(OPEN) if ended.null_count else ended).to_numpy()
+        breaks = begins[1:] != ends[:-1]
+        for codes in map(_codes, keys):
+            breaks |= codes[1:] != codes[:-1]
+        first = np.append(0, np.flatnonzero(breaks) + 1)
+        last = np.append(first[1:], len(ends)) - 1
+        based = np.zeros(len(ends), np.bool_)
+        if "record_offset" in rows.column_names:
+            based = np.asarray(rows.column("record_offset").is_null(), np.bool_)
+        stretches = {
+            "at": first + sum(map(len, self.ends)),
+            "began": begins[first],
+            "ended": ends[last],
+            "first_ended": ends[first],
+            "last_began": begins[last],
+            "last_from_ms": ms_of(rows.column("valid_from").take(pa.array(last))),
+            "last_to_ms": ms_of(rows.column("valid_to").take(pa.array(last))),
+            "born_based": based[first],
+            "last_based": based[last],
+        }
+        for name, values in stretches.items():
+            self.stretches[name].append(values)
+        for column, known, numbers in zip(keys, self.known, self.keys, strict=True):
+            numbers.append(numbered(column.take(pa.array(first)), known))
+        self.ends.append(ends)
+        self.last_base = max(self.last_base, int(begins[based].max(initial=-1)))
 
     def lives(self) -> Lives:
-        """The lives, once all parts are taken in; what was gathered is let go."""
-        return _joined(self)
-
-
-def _gather(found: Gathered, rows: pa.Table, keys: list[pa.Array]) -> None:
-    begins: Longs = rows.column("valid_from_offset").to_numpy()
-    ended = rows.column("valid_to_offset")
-    ends: Longs = (ended.fill_null(OPEN) if ended.null_count else ended).to_numpy()
-    breaks = begins[1:] != ends[:-1]
-    for codes in map(_codes, keys):
-        breaks |= codes[1:] != codes[:-1]
-    first = np.append(0, np.flatnonzero(breaks) + 1)
-    last = np.append(first[1:], len(ends)) - 1
-    based = np.zeros(len(ends), np.bool_)
-    if "record_offset" in rows.column_names:
-        based = np.asarray(rows.column("record_offset").is_null(), np.bool_)
-    stretches = {
-        "at": first + sum(map(len, found.ends)),
-        "began": begins[first],
-        "ended": ends[last],
-        "first_ended": ends[first],
-        "last_began": begins[last],
-        "last_from_ms": ms_of(rows.column("valid_from").take(pa.array(last))),
-        "last_to_ms": ms_of(rows.column("valid_to").take(pa.array(last))),
-        "born_based": based[first],
-        "last_based": based[last],
-    }
-    for name, values in stretches.items():
-        found.stretches[name].append(values)
-    for column, known, numbers in zip(keys, found.known, found.keys, strict=True):
-        numbers.append(numbered(column.take(pa.array(first)), known))
-    found.ends.append(ends)
-    found.last_base = max(found.last_base, int(begins[based].max(initial=-1)))
-
-
-def _joined(found: Gathered) -> Lives:
-    """Stretches that follow each other without a gap are one life, in whatever parts they lie."""
-    stretches = {name: _whole(values) for name, values in found.stretches.items()}
-    keys = [_whole(numbers) for numbers in found.keys]
-    order = np.lexsort((stretches["began"], *keys))
-    one = {name: values[order] for name, values in stretches.items()}
-    keys = [numbers[order] for numbers in keys]
-    same = np.ones(max(len(order) - 1, 0), np.bool_)
-    for numbers in keys:
-        same &= numbers[1:] == numbers[:-1]
-    previous = np.full(len(order), -1, np.int64)
-    previous[1:][same] = one["ended"][:-1][same]
-    ends = _whole(found.ends)
-    before = np.empty_like(ends)
-    before[1:] = ends[:-1]  # in a stretch each version begins where the one before it ended
-    is_here = one["at"] != _NOT_HERE
-    before[one["at"][is_here]] = previous[is_here]
-    first = np.flatnonzero(previous != one["began"])
-    last = np.append(first[1:], len(order))[: len(first)] - 1
-    return Lives(
-        began=one["began"][first],
-        ended=one["ended"][last],
-        first_ended=one["first_ended"][first],
-        last_began=one["last_began"][last],
-        last_from_ms=one["last_from_ms"][last],
-        last_to_ms=one["last_to_ms"][last],
-        born_based=one["born_based"][first],
-        last_based=one["last_based"][last],
-        previous=previous[first],
-        ends=[*found.known_ends, _in_order(ends, before)],
-        keys=[
-            _texts(known).take(pa.array(numbers[first]))
-            for known, numbers in zip(found.known, keys, strict=True)
-        ],
-        last_base=found.last_base,
-    )
+        """The lives, once all parts are taken in; what was gathered is let go. Stretches that follow
+        each other without a gap are one life, in whatever parts they lie.
+        """
+        stretches = {name: _whole(values) for name, values in self.stretches.items()}
+        keys = [_whole(numbers) for numbers in self.keys]
+        order = np.lexsort((stretches["began"], *keys))
+        one = {name: values[order] for name, values in stretches.items()}
+        keys = [numbers[order] for numbers in keys]
+        same = np.ones(max(len(order) - 1, 0), np.bool_)
+        for numbers in keys:
+            same &= numbers[1:] == numbers[:-1]
+        previous = np.full(len(order), -1, np.int64)
+        previous[1:][same] = one["ended"][:-1][same]
+        ends = _whole(self.ends)
+        before = np.empty_like(ends)
+        before[1:] = ends[:-1]  # in a stretch each version begins where the one before it ended
+        is_here = one["at"] != _NOT_HERE
+        before[one["at"][is_here]] = previous[is_here]
+        first = np.flatnonzero(previous != one["began"])
+        last = np.append(first[1:], len(order))[: len(first)] - 1
+        return Lives(
+            began=one["began"][first],
+            ended=one["ended"][last],
+            first_ended=one["first_ended"][first],
+            last_began=one["last_began"][last],
+            last_from_ms=one["last_from_ms"][last],
+            last_to_ms=one["last_to_ms"][last],
+            born_based=one["born_based"][first],
+            last_based=one["last_based"][last],
+            previous=previous[first],
+            ends=[*self.known_ends, _in_order(ends, before)],
+            keys=[
+                pa.array(list(known)).cast(pa.string()).take(pa.array(numbers[first]))
+                for known, numbers in zip(self.known, keys, strict=True)
+            ],
+            last_base=self.last_base,
+        )
 
 
 def _in_order(ends: Longs, before: Longs) -> Ends:
@@ -201,11 +196,6 @@ def _codes(column: pa.Array) -> _Array:
     else:
         found = numbered(column, {})
     return found
-
-
-def _texts(known: dict[object, int]) -> pa.Array:
-    """The values of a key column, by their numbers."""
-    return pa.array(list(known)).cast(pa.string())
 
 
 def ms_of(times: pa.ChunkedArray) -> Longs:

@@ -15,7 +15,7 @@ from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import checkpoint_name, classify
 from kraftlog.log.segment import Limits
-from kraftlog.pull.files import open_own, rename, write_all
+from kraftlog.pull.folder import open_own, rename, write_all
 from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.extent import SnapshotId

@@ -2,7 +2,8 @@
 from, for each broker the `meta.properties` of its directories, should its disk be lost; and the
 commands that put each node in its place, for a person to run.
 
-In: a recovered image and the new voters. Out: files in a folder that was empty or not there, shell
+In: a recovered image, and the new voters as a person names them (`1@host:9093:directory-id`, the form
+of `kafka-storage format --initial-controllers`). Out: files in a folder that was empty or not there, shell
 commands by node id. The state is the old one but for the voters, kraft.version, and the
 registrations of controllers, which register anew. `kafka-storage format` with `--ignore-formatted`
 leaves the directories alone that have a `meta.properties`, and formats the others of the same
@@ -10,16 +11,18 @@ server.properties. Source: KIP-630, KIP-853, Kafka's MetaProperties, StorageTool
 """
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kraftlog.errors import UsageError
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.log.storage import refuse_below_input
+from kraftlog.message.spec import ZERO_UUID
 from kraftlog.recover.source import OldBroker
-from kraftlog.recover.voters import NewVoter
 from kraftlog.state.checkpoint import write_checkpoint
+from kraftlog.state.declare import Data
 from kraftlog.state.image import Image
 
 DYNAMIC_VOTERS = 1
@@ -27,6 +30,62 @@ DYNAMIC_VOTERS = 1
 CONFIG = "SERVER_PROPERTIES_OF_{}"
 METADATA_FOLDER = "METADATA_LOG_DIR_OF_{}"
 DATA_FOLDER = "LOG_DIR_OF_{}"
+
+_FORM = re.compile(r"(?P<id>\d+)@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d+):(?P<directory>.+)")
+_UUID = re.compile(r"[A-Za-z0-9_-]{22}")
+_LAST = "AQgw"
+"""The last of 22 letters holds 2 of the 128 bits: with any other, one id would have several texts."""
+_LAST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class NewVoter:
+    """One voter: its id, where it listens, and the id of the directory that it gets."""
+
+    id: int
+    host: str
+    port: int
+    directory_id: str
+
+    def record(self, listener: str) -> Data:
+        """It as an element of a KRaftVoters record."""
+        return {
+            "voterId": self.id,
+            "voterDirectoryId": self.directory_id,
+            "endpoints": [{"name": listener, "host": self.host, "port": self.port}],
+            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+        }
+
+
+def voters_of(words: Iterable[str]) -> Sequence[NewVoter]:
+    """The voters that the words name; several may stand in one word, with commas.
+
+    Raises UsageError where one is no voter, or two are the same."""
+    found = [_voter(text) for word in words for text in word.split(",") if text]
+    if not found:
+        raise UsageError("no voter is named: say --voters 1@host:9093:directory-id …")
+    for kind, values in (
+        ("node id", [one.id for one in found]),
+        ("directory id", [one.directory_id for one in found]),
+        ("address", [(one.host, one.port) for one in found]),
+    ):
+        if len(set(values)) < len(values):
+            raise UsageError(f"two voters have the same {kind}")
+    return sorted(found, key=lambda one: one.id)
+
+
+def _voter(text: str) -> NewVoter:
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text!r} is not a voter: write 1@host:9093:directory-id")
+    directory, port = found["directory"], int(found["port"])
+    if not 0 < port <= _LAST_PORT:
+        raise UsageError(f"{text!r}: {port} is not a port")
+    if not _UUID.fullmatch(directory) or directory == ZERO_UUID or directory[-1] not in _LAST:
+        raise UsageError(
+            f"{directory!r} is not a directory id; kafka-storage random-uuid makes one"
+        )
+    return NewVoter(int(found["id"]), found["host"].strip("[]"), port, directory)
 
 
 def new_image(image: Image, voters: Sequence[NewVoter], listener: str) -> Image:
@@ -105,20 +164,20 @@ def node_commands(
     """For each node, in the order in which they are set up: each only where the one before it
     succeeded. What is old is moved to a folder beside the log directory, and never replaced there.
     """
-    found = {one.id: list(_voter(one, cluster_id)) for one in voters}
+    found = {one.id: list(_of_voter(one, cluster_id)) for one in voters}
     for one in brokers:
         if one.id not in found:
-            found[one.id] = list(_broker(one, cluster_id))
+            found[one.id] = list(_of_broker(one, cluster_id))
     return found
 
 
-def _voter(one: NewVoter, cluster_id: str) -> Iterable[str]:
+def _of_voter(one: NewVoter, cluster_id: str) -> Iterable[str]:
     yield from _set_aside(one.id, LOG_FOLDER, "meta.properties")
     yield f"cp -Rp {one.id}/. {METADATA_FOLDER.format(one.id)}/"
     yield f"{_format(one.id, cluster_id)} --no-initial-controllers"
 
 
-def _broker(one: OldBroker, cluster_id: str) -> Iterable[str]:
+def _of_broker(one: OldBroker, cluster_id: str) -> Iterable[str]:
     yield from _set_aside(one.id, LOG_FOLDER)
     for directory, path in one.files():
         number = "" if len(one.directories) == 1 else f"_WITH_{directory}"

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kraftlog.explain.words import is_move, sentences
+from kraftlog.explain.words import TopicNames, is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.plain import counted, host_port, listed, numbers, offsets_text, some
-from kraftlog.recover.kit import node_commands
+from kraftlog.recover.kit import NewVoter, node_commands
 from kraftlog.recover.source import Cause, LeftOut, Recovered
-from kraftlog.recover.voters import NewVoter
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.tables import TABLES
@@ -88,15 +87,11 @@ def _voters(ids: Sequence[int]) -> str:
 
 def lost(one: LeftOut, found: Recovered, *, moved: bool) -> list[str]:
     """What a copy's own records change: objects, or the moves of partitions."""
-    names = {key[0]: value["name"] for key, value in found.image.state.rows("topics").items()}
-    for each in one.changes:
-        if each.table == "topics":
-            names[each.key[0]] = (each.after or each.before or {})["name"]
+    topics = found.image.state.rows("topics").items()
+    names = TopicNames({key[0]: value["name"] for key, value in topics})
+    names.take(one.changes)
     return [
-        text
-        for each in one.changes
-        if is_move(each) == moved
-        for text in sentences(each, lambda key: names.get(key, f"(id {key})"))
+        text for each in one.changes if is_move(each) == moved for text in sentences(each, names)
     ]
 
 

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from kraftlog.audit.loss_words import NAMES_SHOWN, list_words, lost_lists
 from kraftlog.audit.triage import head
-from kraftlog.plain import numbers, sentence
+from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
 from kraftlog.report.once import nodes_text, told_once
@@ -140,9 +140,8 @@ def _sentence(
         told.append(f"{sentence(nodes_text(who[LOSES]))} {verb} records {which}.")
     missing = verdict["missing_voters"] if verdict and _COPY in asked else []
     if missing:
-        noun, verb = ("voter", "was") if len(missing) == 1 else ("voters", "were")
-        names = numbers(missing)
-        told.append(f"But {noun} {names} {verb} not copied: copy before you decide.")
+        verb = "was" if len(missing) == 1 else "were"
+        told.append(f"But {voters_text(missing)} {verb} not copied: copy before you decide.")
     elif any(action.first for action in asked):
         told.append("But first do what is listed under What must I do.")
     return " ".join(told)

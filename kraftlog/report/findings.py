@@ -109,11 +109,9 @@ def _print_gaps(console: Console, rows: list[Row], verdict: Row | None) -> None:
         told.setdefault(why, []).append(check)
     for row in rows:
         if row["result"] == ERRORED:
-            text = printable(f"errored: {row['check']}: {row['message']}")
-            console.print(f"[dim]{escape(text)}[/dim]")
+            _print_dim(console, f"errored: {row['check']}: {row['message']}")
     for why, checks in told.items():
-        text = printable(f"not judged: {', '.join(checks)}: {why}")
-        console.print(f"[dim]{escape(text)}[/dim]")
+        _print_dim(console, f"not judged: {', '.join(checks)}: {why}")
 
 
 def print_limits(console: Console, settings: Sequence[Row]) -> None:
@@ -124,8 +122,11 @@ def print_limits(console: Console, settings: Sequence[Row]) -> None:
         if row["setting"] in THRESHOLDS and row["source"] != ValueSource.DEFAULT
     ]
     if given:
-        text = printable(f"limits that are not the defaults: {', '.join(given)}")
-        console.print(f"[dim]{escape(text)}[/dim]")
+        _print_dim(console, f"limits that are not the defaults: {', '.join(given)}")
+
+
+def _print_dim(console: Console, text: str) -> None:
+    console.print(f"[dim]{escape(printable(text))}[/dim]")
 
 
 def print_verdict(console: Console, text: str) -> None:

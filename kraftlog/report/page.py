@@ -38,7 +38,7 @@ _CODE = re.compile("`([^`]+)`")
 
 def render_page(data: PageData) -> str:
     """The page as HTML."""
-    data = _printable_data(data)
+    data = replace(data, **{one.name: _printable(getattr(data, one.name)) for one in fields(data)})
     answer = answer_of(data.restart, data.verdict, data.findings)
     groups = [_group(action, found) for action, found in grouped(map(answer.beside, data.findings))]
     return _environment().get_template("page.html").render(
@@ -76,10 +76,6 @@ def _environment() -> Environment:
 
 
 # --- text ----------------------------------------------------------------------------------------
-
-
-def _printable_data(data: PageData) -> PageData:
-    return replace(data, **{one.name: _printable(getattr(data, one.name)) for one in fields(data)})
 
 
 def _printable(value: Any) -> Any:

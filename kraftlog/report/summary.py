@@ -5,7 +5,7 @@ In: the lake's tables of its newest run. Out: text for a person. The page and th
 details.
 """
 
-from typing import Any, TextIO
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -32,9 +32,7 @@ _COLUMNS = ("replica", "node", "role", "log start", "log end", "epoch", "snapsho
 _NARROW_COLUMNS = ("replica", "role", "log end", "committed")
 
 
-def print_summary(
-    lake: Lake, page: str | None = None, out: TextIO | None = None, *, is_new: bool = True
-) -> None:
+def print_summary(lake: Lake, page: str | None, *, is_new: bool) -> None:
     """Print what the lake's newest run found, and where its page lies; `is_new` is false where an
     earlier command has run it, and this one found nothing to read.
     """
@@ -42,7 +40,7 @@ def print_summary(
     replicas = lake.rows_of_run("replicas", run["run_id"])
     results = lake.rows_of_run("check_results", run["run_id"])
     findings = recorded_findings(lake, run["run_id"])
-    console = console_on(out)
+    console = console_on()
     verdict = recorded_verdict(lake, run["run_id"])
     restart = recorded_restart(lake, run["run_id"])
     console.print()

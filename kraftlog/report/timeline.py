@@ -5,7 +5,6 @@ others coloured, so that what a restart may take back is seen at once.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TextIO
 
 from rich.text import Text
 
@@ -17,9 +16,9 @@ from kraftlog.relations import moment as time_of
 from kraftlog.report.terminal import console_on
 
 
-def print_timeline(title: str, entries: Iterable[Entry], out: TextIO | None = None) -> int:
+def print_timeline(title: str, entries: Iterable[Entry]) -> int:
     """Print every entry; returns how many there were."""
-    console = console_on(out)
+    console = console_on()
     console.print(Text(printable(title), style="bold"))
     count = 0
     labels: tuple[str, ...] = (MAIN,)

@@ -5,7 +5,6 @@ In: a quorum and what its audit says, or a run of a lake. Out: a `Watched`.
 
 import time
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow.dataset as ds
@@ -55,7 +54,11 @@ def watched_in_lake(
     valid = lake.dataset("batches").filter(ds.field("crc_valid"))
     logs = valid.to_table(["replica", "max_timestamp"], filter=ds.field("file_kind") == LOG)
     newest = logs.group_by("replica").aggregate([("max_timestamp", "max")]).to_pylist()
-    times = {one["replica"]: _ms(at) for one in newest if (at := one["max_timestamp_max"])}
+    times = {
+        one["replica"]: round(at.timestamp() * 1000)
+        for one in newest
+        if (at := one["max_timestamp_max"])
+    }
     headers = _headers(lake)
     whole = {(row["replica"], *one) for row in replicas for one in row["snapshots"] or ()}
     begins = valid.to_table(
@@ -83,7 +86,3 @@ def _headers(lake: "Lake") -> dict[str, int]:
 def _told(stamps: dict[str, int]) -> dict[str, int]:
     """Without those of no time, as some of Kafka's own tools write them."""
     return {label: stamp for label, stamp in stamps.items() if stamp > 0}
-
-
-def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)

@@ -119,8 +119,8 @@ def _why_unloadable(one: SnapshotView) -> str | None:
 def _problems(one: ReplicaEvidence) -> Iterator[str]:
     """Why a node refuses to start, beside its snapshots."""
     yield from _identity_problems(one)
-    for name in map(_base, one.foreign_names):
-        if names.is_refused(name):
+    for path in one.foreign_names:
+        if names.is_refused(name := path.rpartition("/")[2]):
             yield f"{name} is not a name that Kafka can parse"
     found = [fault.kind for segment in one.segments for fault in segment.faults]
     for segment in one.segments if FaultKind.UNREADABLE in found else ():
@@ -210,7 +210,3 @@ def _without_vote(log: LogView, snapshots: list[SnapshotView]) -> Iterator[str]:
     for named in by_records([log], snapshots):
         if named.since[1] <= newest.end_offset:
             yield f"{newest.evidence.name} names no voter, so the node does not vote with it"
-
-
-def _base(path: str) -> str:
-    return path.rsplit("/", 1)[-1]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from kraftlog.decode.envelopes import Sections, find_frames, sections_of
+from kraftlog.decode.envelopes import find_frames, sections_of
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import read_batch
@@ -72,21 +72,14 @@ def _windows(log: LogView, rows: Longs, limits: Limits) -> Iterator[tuple[Window
 
 
 def _types(window: Window, indexes: list[int], limits: Limits) -> Counter[str]:
-    counts, limit = Counter[str](), limits.decompressed_size_bytes
+    counts, limit, specs = Counter[str](), limits.decompressed_size_bytes, metadata_specs()
     for _, some in sections_of(window, indexes, limit):
-        for one in some:
-            counts.update(_in_sections(window, one, limit))
-    return counts
-
-
-def _in_sections(window: Window, sections: Sections, limit: int) -> Counter[str]:
-    found, handed = find_frames(window, sections)
-    keys, numbers = np.unique(found.key[found.key >= 0], return_counts=True)
-    specs = metadata_specs()
-    counts = Counter[str]()
-    for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):
-        counts[specs[key].type if key in specs else f"UNKNOWN_{key}"] += number
-    for index in handed:
-        read = read_batch(window, index, None, Redactor(None), limit)
-        counts.update(one.type for one in read if isinstance(one, Record))
+        for sections in some:
+            found, handed = find_frames(window, sections)
+            keys, numbers = np.unique(found.key[found.key >= 0], return_counts=True)
+            for key, number in zip(keys.tolist(), numbers.tolist(), strict=True):
+                counts[specs[key].type if key in specs else f"UNKNOWN_{key}"] += number
+            for index in handed:
+                read = read_batch(window, index, None, Redactor(None), limit)
+                counts.update(one.type for one in read if isinstance(one, Record))
     return counts

@@ -95,6 +95,13 @@ class _Judge:
     quorum: Quorum
     plans: Plans
 
+    # What is asked of the quorum once for all of its nodes.
+    _too_few = cached_property[frozenset[str]](lambda self: too_few_hold(self.quorum))
+    _written_alone = cached_property[WrittenAlone | None](lambda self: written_alone(self.quorum))
+    _excused = cached_property[dict[str, int]](lambda self: excused_winners(self.quorum))
+    _whole = cached_property[list[LogView]](lambda self: whole_voters(self.quorum))
+    _unheld = cached_property[int | None](lambda self: unheld_from(self.quorum))
+
     def of(self, log: LogView) -> Restart:
         node = log.evidence.node_id
         problem = next((one.problem for one in log.evidence.segments if one.problem), None)
@@ -225,18 +232,10 @@ class _Judge:
             yield Safety.UNKNOWN, why, None
 
     @cached_property
-    def _too_few(self) -> frozenset[str]:
-        return too_few_hold(self.quorum)
-
-    @cached_property
     def _beyond(self) -> dict[str, int]:
         """Where observers hold more than any voter at hand does."""
         starts = ((log.label, beyond_voters(self.quorum, log)) for log in self.quorum.peers)
         return {label: start for label, start in starts if start is not None}
-
-    @cached_property
-    def _written_alone(self) -> WrittenAlone | None:
-        return written_alone(self.quorum)
 
     @property
     def _are_few(self) -> bool:
@@ -431,18 +430,6 @@ class _Judge:
             why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}"
             return why + untold if self.quorum.bounds.missing_voters else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
-
-    @cached_property
-    def _excused(self) -> dict[str, int]:
-        return excused_winners(self.quorum)
-
-    @cached_property
-    def _whole(self) -> list[LogView]:
-        return whole_voters(self.quorum)
-
-    @cached_property
-    def _unheld(self) -> int | None:
-        return unheld_from(self.quorum)
 
     def _without(self, log: LogView) -> str:
         """What keeps the other voters' copies from being a majority that can go on while a voter is

@@ -33,8 +33,8 @@ from kraftlog.plain import in_line
 from kraftlog.relations import Row
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, filesystem_of, unwritable, write_file
+from kraftlog.tables.register import cut_broken_end
 from kraftlog.tables.spec import TableSpec
-from kraftlog.tables.torn import cut_broken_end
 
 _APPLICATION = "kraftlog"
 WRITER = "kraftlog.writer"

@@ -109,12 +109,7 @@ def _incomplete(lake: Lake) -> pa.Array:
     wrong = ids.filter(pa.array(held != declared.column("record_count").to_numpy()))
     known = pc.is_in(stored.column("batch_id"), value_set=ids)
     strangers = stored.column("batch_id").filter(pc.invert(known)).combine_chunks()
-    found = pa.concat_arrays([_plain(one) for one in (wrong, strangers, faulty)])
-    return pc.unique(found)
-
-
-def _plain(ids: pa.Array) -> pa.Array:
-    return ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+    return pc.unique(pa.concat_arrays([wrong, strangers, faulty]))
 
 
 def _counted(lake: Lake, name: str) -> pa.Table:

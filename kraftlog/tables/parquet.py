@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 from urllib.parse import quote
 
@@ -92,7 +93,8 @@ def _write(stream: pa.NativeFile, data: pa.Table, slices: Sequence[int]) -> None
         write_page_checksum=True,
         **_encodings(data.schema),
     ) as writer:
-        for start, count in _groups(slices or [data.num_rows]):
+        counts = slices or [data.num_rows]
+        for start, count in zip(accumulate(counts, initial=0), counts, strict=False):
             if count:
                 group = _with_own_dictionaries(data.slice(start, count))
                 writer.write_table(group, row_group_size=_ROW_GROUP_ROWS)
@@ -138,14 +140,6 @@ def _folders(values: Mapping[str, str | None]) -> str:
     """
     texts = (_NO_VALUE if value is None else quote(value, safe=_PLAIN) for value in values.values())
     return "".join(f"{name}={text}/" for name, text in zip(values, texts, strict=True))
-
-
-def _groups(counts: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First row and number of rows of each group."""
-    start = 0
-    for count in counts:
-        yield start, count
-        start += count
 
 
 def _held(slices: Sequence[int]) -> list[int]:

@@ -7,19 +7,23 @@ there is one, on a local disk and on object stores, so that this is a compare-an
 lake may lie. Source: the Delta protocol, "Delta Log Entries" and "Commit Provenance Information".
 """
 
+import fcntl
 import json
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kraftlog.errors import LakeError
-from kraftlog.log.stores import refusal, why
-from kraftlog.tables.torn import cut_broken_end
+from kraftlog.log.stores import is_remote, refusal, why
 
 REGISTER = "_lake"
 LAYOUT = 4
@@ -172,3 +176,46 @@ def _state(text: str) -> RegisterState:
         if not {*map(type, one.versions.values()), *map(type, one.files.values())} <= {int}:
             raise TypeError
     return state
+
+
+# --- the end of a log ----------------------------------------------------------------------------
+
+
+def cut_broken_end(table_path: str) -> bool:
+    """Delete the newest commits of a table that are no commits, down to one that is; whether there
+    were any. A machine that lost its power leaves them empty or half; an object store shows an object
+    when it is whole, and needs none of this.
+
+    Several processes may do so at once: each looks again when it is its turn, so that nobody deletes
+    what another one has written instead."""
+    folder = Path(table_path) / "_delta_log"
+    if is_remote(table_path) or not folder.is_dir():
+        return False
+    with _alone_in(folder):
+        commits = sorted(folder.glob("[0-9]" * 20 + ".json"), reverse=True)
+        broken = list(takewhile(lambda one: not is_commit(one), commits))
+        if len(broken) == len(commits):
+            return False
+        for one in broken:
+            one.unlink()
+    return bool(broken)
+
+
+def is_commit(path: Path) -> bool:
+    """Whether a file is a commit to its end: a JSON object in each line."""
+    try:
+        found = [json.loads(line) for line in path.read_bytes().splitlines()]
+    except (OSError, ValueError, RecursionError):
+        return False
+    return bool(found) and all(isinstance(one, dict) for one in found)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """One process at a time; the system lets go of what a killed one held."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -331,7 +331,7 @@ def test_a_log_start_that_moves_beyond_the_pulled_log(
     assert pull(quorum.bootstrap(), tmp_path) == 0
     start, end = ends(tmp_path)
     kept = log_bytes(tmp_path)
-    monkeypatch.setattr("kraftlog.pull.pace.REQUEST_BYTES", 12_000)
+    monkeypatch.setattr("kraftlog.pull.leader.REQUEST_BYTES", 12_000)
     held = HeldPull(quorum.bootstrap(), tmp_path / "held")
     (part,) = held.snapshots()
     assert part.endswith(".part")

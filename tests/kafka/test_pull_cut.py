@@ -42,7 +42,7 @@ def quorum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Quorum]:
 @pytest.fixture(autouse=True)
 def _small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a pull takes many requests; the leader's no-ops go on meanwhile."""
-    monkeypatch.setattr("kraftlog.pull.pace.REQUEST_BYTES", 12_000)
+    monkeypatch.setattr("kraftlog.pull.leader.REQUEST_BYTES", 12_000)
     monkeypatch.setattr("kraftlog.pull.leader.PAUSE_SECONDS", 0.01)
     monkeypatch.setattr("kraftlog.pull.puller.PAUSE_SECONDS", 0.01)
 

@@ -18,9 +18,8 @@ import pytest
 from kraftlog.errors import LakeError
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import Lease, holding
-from kraftlog.tables.register import Register
+from kraftlog.tables.register import Register, cut_broken_end
 from kraftlog.tables.spec import TableSpec, decoded_tables
-from kraftlog.tables.torn import cut_broken_end
 
 Row = dict[str, Any]
 FILES = decoded_tables()["files"]

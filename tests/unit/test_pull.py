@@ -27,7 +27,7 @@ from kraftlog.message.catalogue import request_specs
 from kraftlog.pull import leader, puller
 from kraftlog.pull.address import Address, PullError, Unreachable, read_addresses
 from kraftlog.pull.folder import pulled_folder
-from kraftlog.pull.pace import Pace
+from kraftlog.pull.leader import Pace
 from kraftlog.state.encode import encode_message
 from tests.fake_controller import (
     CLUSTER_ID,
@@ -58,7 +58,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a pull takes many requests."""
-    monkeypatch.setattr("kraftlog.pull.pace.REQUEST_BYTES", 3000)
+    monkeypatch.setattr("kraftlog.pull.leader.REQUEST_BYTES", 3000)
 
 
 def test_the_whole_retained_log_and_the_newest_snapshot_come(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_requests_ask_as_an_observer_and_for_no_more_than_a_second_may_bring(
 
 def test_a_pace_makes_up_for_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("kraftlog.pull.pace.time.sleep", slept.append)
-    monkeypatch.setattr("kraftlog.pull.pace.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("kraftlog.pull.leader.time.sleep", slept.append)
+    monkeypatch.setattr("kraftlog.pull.leader.time.monotonic", lambda: 100.0)
     pace = Pace(1000)
     pace.wait()
     pace.took(500)
@@ -449,7 +449,7 @@ def replaced_by_more(folder: Path) -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("kraftlog.pull.pace.REQUEST_BYTES", PIECE_BYTES)
+    monkeypatch.setattr("kraftlog.pull.leader.REQUEST_BYTES", PIECE_BYTES)
     return Path(shutil.copytree(SOURCE, tmp_path / "leader"))
 
 
