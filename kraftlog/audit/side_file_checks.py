@@ -94,7 +94,7 @@ _CONSEQUENCES = {
 
 def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Iterator[Told]:
     vector, snapshots = {one.epoch: one for one in log.epoch_starts}, quorum.snapshots_of(log.label)
-    begun = _begun(quorum, log)
+    begun = _begun(quorum, log) if any(epoch not in vector for epoch, _ in entries) else {}
     claimed = {epoch for epoch, _ in claimed_of(log).entries}.difference(vector)
     start, end = log.start_offset or 0, log.end_offset or 0
     previous: Entry | None = None

@@ -92,15 +92,10 @@ class Held:
         told = ((one, self.quorum.why_no_base(one)) for one in own)
         return [(one, why) for one, why in told if why is not None]
 
-    @cached_property
+    @property
     def runs(self) -> list[tuple[int, int]]:
         """Offsets [start, end) without a gap."""
-        if self.log.is_empty:
-            return []
-        holes = self.log.holes
-        starts = [int(self.log.base[0]), *(hole.end for hole in holes)]
-        ends = [*(hole.start for hole in holes), int(self.log.last[-1]) + 1]
-        return list(zip(starts, ends, strict=True))
+        return self.log.runs
 
     @property
     def begins_at_zero(self) -> bool:
@@ -168,7 +163,7 @@ class Held:
 def _own_snapshots(quorum: Quorum, log: LogView) -> list[SnapshotView]:
     """The snapshots of a replica; a file that was named by itself is one whatever it is called."""
     if log.evidence.single_file:
-        return [one for one in quorum.every_snapshot if one.replica == log.label]
+        return quorum.files_of(log.label)
     return quorum.snapshots_of(log.label)
 
 

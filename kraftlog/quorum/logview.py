@@ -257,6 +257,15 @@ class LogView:
         )
 
     @cached_property
+    def runs(self) -> list[tuple[int, int]]:
+        """Offsets [start, end) without a gap."""
+        if self.is_empty:
+            return []
+        starts = [int(self.base[0]), *(hole.end for hole in self.holes)]
+        ends = [*(hole.start for hole in self.holes), int(self.last[-1]) + 1]
+        return list(zip(starts, ends, strict=True))
+
+    @cached_property
     def missing_start(self) -> Hole | None:
         """Offsets missing between the name of the first segment and the first usable batch."""
         start = self.start_offset or 0
@@ -309,6 +318,14 @@ class LogView:
             return -1
         index = int(np.searchsorted(self.base, offset, "right")) - 1
         return index if index >= 0 and offset <= int(self.last[index]) else -1
+
+    def indexes_at(self, offsets: Longs) -> Longs:
+        """The same of many offsets."""
+        index = np.searchsorted(self.base, offsets, "right") - 1
+        held = (offsets >= 0) & (index >= 0)
+        held[held] = offsets[held] <= self.last[index[held]]
+        found: Longs = np.where(held, index, -1)
+        return found
 
     def ends_with(self, epoch: int, end: int) -> bool:
         """Whether a batch of an epoch ends before an offset: the log leads up to that state."""
