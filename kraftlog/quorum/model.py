@@ -476,6 +476,17 @@ class Quorum:
         return before > 0 and reached[before - 1] >= end
 
     @cached_property
+    def epochs_begin(self) -> dict[int, dict[int, list[tuple[int, str]]]]:
+        """Where each epoch begins for certain, and the copies that tell it: their places, and labels."""
+        found: dict[int, dict[int, list[tuple[int, str]]]] = {}
+        for at, log in enumerate(self.peers):
+            for one in log.epoch_starts:
+                if one.certain:
+                    begins = found.setdefault(one.epoch, {})
+                    begins.setdefault(one.start_offset, []).append((at, log.label))
+        return found
+
+    @cached_property
     def _stretches(self) -> tuple[list[int], list[int]]:
         """Where what a log holds without a gap begins, of all logs in order, and how far any of those
         up to there reaches.
