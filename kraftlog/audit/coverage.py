@@ -163,9 +163,14 @@ def but_for_unread(quorum: Quorum, found: Coverage, *kinds: str) -> Coverage:
 
 def pairs(quorum: Quorum) -> Coverage:
     """Logs that share offsets with another copy's: they can be compared."""
-    shared = {pair for pair, one in quorum.comparisons.items() if one.shares_offsets}
     judged = tuple(
-        log.label for log in quorum.peers if any(label == log.label for label, _ in shared)
+        log.label
+        for log in quorum.peers
+        if any(
+            quorum.comparisons[log.label, one.label].shares_offsets
+            for one in quorum.peers
+            if one is not log
+        )
     )
     if judged:
         return Coverage(judged)

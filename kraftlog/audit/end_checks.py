@@ -6,6 +6,8 @@ Source: KIP-630 "Design", KAFKA-1211, KIP-595; KIP-853 for the ways to put a vot
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
@@ -356,8 +358,16 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
     otherwise. A log that ends in another epoch is of another history there: it is cut at its
     beginning before anything is sent.
     """
+    reached = [max(log.end_offset or 0, quorum.own_snapshot_end(log.label)) for log in quorum.peers]
+    ends = np.array(reached, np.int64)
+    are_inside = np.zeros(len(ends), np.bool_)
     for log in quorum.peers:
-        end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
+        if not log.is_empty:
+            indexes = log.indexes_at(ends)
+            are_inside |= (indexes >= 0) & (log.base[indexes] < ends)
+    for log, end, is_inside in zip(quorum.peers, reached, are_inside, strict=True):
+        if not is_inside:
+            continue
         held = [
             (one, index)
             for one in quorum.peers

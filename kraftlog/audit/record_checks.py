@@ -77,8 +77,8 @@ def places(quorum: Quorum) -> Iterator[_Place]:
         for row in np.flatnonzero(columns.content >= 0).tolist():
             content = contents[int(columns.content[row])]
             yield _Place(log.label, log.path(row), columns, row, content, True)
-        for snapshot in quorum.every_snapshot:
-            if snapshot.is_leftover or snapshot.replica != log.label:
+        for snapshot in quorum.files_of(log.label):
+            if snapshot.is_leftover:
                 continue
             batches = snapshot.evidence.batches
             for row in np.flatnonzero(batches.content >= 0).tolist():

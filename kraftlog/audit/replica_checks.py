@@ -414,12 +414,16 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
 )  # fmt: skip
 def identity(quorum: Quorum) -> Iterator[BadRow]:
     newest = {log.label: log.newness for log in quorum.peers}
-    seen: list[ReplicaEvidence] = []
-    for found in quorum.replicas:
+    seen: dict[int | str, list[int]] = defaultdict(list)
+    for index, found in enumerate(quorum.replicas):
         if found.node_id is None:
             continue
-        other_one = next((one for one in seen if _are_twins(quorum, one, found)), None)
-        seen.append(found)
+        directory = found.directory_id
+        names = (found.node_id, directory) if directory else (found.node_id,)
+        near = [quorum.replicas[at] for at in sorted({at for name in names for at in seen[name]})]
+        other_one = next((one for one in near if _are_twins(quorum, one, found)), None)
+        for name in names:
+            seen[name].append(index)
         if other_one is None:
             continue
         # Of a disk that bears two names, the one that votes is its own. Of two disks of one name, the
@@ -676,7 +680,7 @@ def _unbroken(quorum: Quorum, end: int, group: list[tuple[int, VoterSet]]) -> bo
     if not group:
         return True
     low, high = sorted((end, group[0][0]))
-    return low == high or any(log.covers(low, high) for log in quorum.peers)
+    return low == high or quorum.covers(low, high)
 
 
 def _set_by_describe(quorum: Quorum) -> Iterator[BadRow]:

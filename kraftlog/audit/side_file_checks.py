@@ -5,7 +5,7 @@ Source: KAFKA-1211, KIP-595, KAFKA-18723, confluentinc/kafka#302.
 """
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,6 @@ _CONSEQUENCES = {
 
 def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Iterator[Told]:
     vector, snapshots = {one.epoch: one for one in log.epoch_starts}, quorum.snapshots_of(log.label)
-    begun = _begun(quorum, log)
     claimed = {epoch for epoch, _ in claimed_of(log).entries}.difference(vector)
     start, end = log.start_offset or 0, log.end_offset or 0
     previous: Entry | None = None
@@ -115,25 +114,27 @@ def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Itera
             begins = vector[epoch].start_offset
             text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins}"
             yield entry, "wrong", f"has a wrong entry: {text}"
-        elif epoch in begun and _is_other(offset, begun[epoch][0], index == 0):
-            begins, label = begun[epoch]
+        elif (begun := _begun(quorum, log, epoch)) and _is_other(offset, begun[0], index == 0):
+            begins, label = begun
             text = f"epoch {epoch} is said to begin at {offset}, its batches begin at {begins} in the log of {label}"
             yield entry, "wrong", f"has a wrong entry: {text}"
         previous = entry
 
 
-def _begun(quorum: Quorum, log: LogView) -> dict[int, tuple[int, str]]:
-    """Of the epochs that began before this log does, where each begins, by which replica of the
-    same history.
+def _begun(quorum: Quorum, log: LogView, epoch: int) -> tuple[int, str] | None:
+    """Where an epoch begins that began before this log does, by which replica of the same history:
+    the first one that tells it.
     """
     start = log.start_offset or 0
-    found: dict[int, tuple[int, str]] = {}
-    for other in quorum.peers:
-        if quorum.surely_agree(log, other) > start:
-            for one in other.epoch_starts:
-                if one.certain and one.start_offset < start:
-                    found.setdefault(one.epoch, (one.start_offset, other.label))
-    return found
+    told = [
+        (at, begins, label)
+        for begins, held in quorum.epochs_begin.get(epoch, {}).items()
+        if begins < start
+        for at, label in islice(
+            (one for one in held if quorum.surely_agree(log, quorum.by_label[one[1]]) > start), 1
+        )
+    ]
+    return min(told)[1:] if told else None
 
 
 def _is_other(offset: int, start_offset: int, first: bool) -> bool:

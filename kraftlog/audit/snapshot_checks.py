@@ -7,6 +7,7 @@ Whether a snapshot's state is right is asked in `image_checks`. Source: KIP-630 
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -175,7 +176,8 @@ def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]
     """
     end, is_in_own = one.end_offset, False
     logs = quorum.peers if one.replica not in quorum.foreign else ()
-    for log in sorted(logs, key=lambda log: log.label != one.replica):
+    own = [quorum.by_label[one.replica]] if logs else []
+    for log in chain(own, (log for log in logs if log.label != one.replica)):
         index = log.index_at(end - 1) if end > 0 else -1
         if index < 0 or end > quorum.speaks_until(log, one.replica):
             continue
@@ -204,10 +206,12 @@ _MAY_CLAIM = (
 )  # fmt: skip
 def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
-        found = {log.label: int(log.epochs[index]) for log, index in _holding(quorum, one)}
-        against = {label: epoch for label, epoch in found.items() if epoch != one.epoch}
         batches = one.evidence.batches
         odd = np.flatnonzero(batches.epochs != one.epoch)
+        if one.path not in quorum.told_otherwise and not len(odd):
+            continue
+        found = {log.label: int(log.epochs[index]) for log, index in _holding(quorum, one)}
+        against = {label: epoch for label, epoch in found.items() if epoch != one.epoch}
         if not against and not len(odd):
             continue
         label, epoch = next(iter(against.items()), (None, None))
@@ -259,6 +263,8 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
 
 def _cuts(quorum: Quorum, one: SnapshotView) -> dict[str, tuple[int, int]]:
     """The batch inside which a snapshot ends, by the logs that hold it."""
+    if one.path not in quorum.told_otherwise:
+        return {}
     return {
         log.label: (int(log.base[index]), int(log.last[index]))
         for log, index in _holding(quorum, one)

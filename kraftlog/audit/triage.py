@@ -283,7 +283,7 @@ def called(quorum: Quorum, log: LogView) -> str:
     votes = node in quorum.controller_ids or is_controller(quorum, log.evidence)
     role = "controller" if votes else "broker"
     # A folder that is named by its node need not be named again, but where two are.
-    alone = sum(one.evidence.node_id == node for one in quorum.logs) == 1
+    alone = quorum.copies_of[node] == 1
     is_named = log.label.rsplit("/", 1)[-1] == str(node) and alone
     return f"{role} {node}" if is_named else f"{role} {node} ({log.label})"
 

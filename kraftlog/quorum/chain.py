@@ -59,7 +59,16 @@ def whole(log: LogView) -> Chain:
     return Chain((log,), log.base, log.last + 1, ids, np.zeros_like(log.rows), log.rows)
 
 
-def follows(links: Chain) -> Flags:
+def runs(links: Chain) -> list[tuple[int, int]]:
+    """Offsets [start, end) that links hold one after the other, without a gap."""
+    if len(links) == 0:
+        return []
+    breaks = np.flatnonzero(~_follows(links))
+    starts = links.base[[0, *(breaks + 1)]].tolist()
+    return list(zip(starts, links.end[[*breaks, -1]].tolist(), strict=True))
+
+
+def _follows(links: Chain) -> Flags:
     """Of each link but the first, whether it goes on from the one before: there is no hole, and one
     of the copies holds both, so that somebody has written them in this order.
     """

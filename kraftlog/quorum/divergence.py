@@ -5,13 +5,15 @@ with millions of batches costs fractions of a second. Source: KIP-630 "Consisten
 Snapshots", KAFKA-1211, KIP-595 (diverging epoch).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from itertools import permutations
 
 import numpy as np
 
 from kraftlog.quorum import epochs
-from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.evidence import Ids, Longs
 from kraftlog.quorum.logview import LogView
 
 DESCRIBED_BATCHES = 256
@@ -93,14 +95,18 @@ class Comparison:
         return int(one.base[before]) if is_amid and before >= 0 else begins
 
 
-def compare(one: LogView, other: LogView) -> Comparison:
-    """What two logs hold at the offsets that both of them hold."""
+def compare(one: LogView, other: LogView, are_alike: bool = False) -> Comparison:
+    """What two logs hold at the offsets that both of them hold; nothing is looked at where it is
+    known that they differ nowhere.
+    """
     if one.is_empty or other.is_empty:
         return Comparison(one, other, None, ())
     low = max(int(one.base[0]), int(other.base[0]))
     high = min(int(one.last[-1]), int(other.last[-1])) + 1
     if low >= high:
         return Comparison(one, other, None, ())
+    if are_alike:
+        return Comparison(one, other, high, ())
     mine, theirs = _slice(one, low, high), _slice(other, low, high)
     if len(mine) == len(theirs) and _equal(one, mine, other, theirs).all():
         return Comparison(one, other, high, ())
@@ -110,13 +116,108 @@ def compare(one: LogView, other: LogView) -> Comparison:
     return Comparison(one, other, runs[0].start if runs else high, runs)
 
 
+@dataclass(frozen=True)
+class Comparisons(Mapping[tuple[str, str], Comparison]):
+    """Every ordered pair of some logs, each compared when it is asked for. Logs of one group
+    differ nowhere; of the others equal logs are compared once, and logs that agree one way.
+    """
+
+    logs: Mapping[str, LogView]
+    group: Mapping[str, int]
+    _known: dict[tuple[str, str], Comparison] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, logs: Sequence[LogView]) -> "Comparisons":
+        """All pairs of these."""
+        return cls({one.label: one for one in logs}, alike_groups(logs))
+
+    def without(self, labels: AbstractSet[str]) -> "Comparisons":
+        """The pairs in which none of some logs is."""
+        rest = {label: one for label, one in self.logs.items() if label not in labels}
+        return replace(self, logs=rest)
+
+    def __getitem__(self, pair: tuple[str, str]) -> Comparison:
+        one, other = (self.logs[label] for label in pair)
+        if one is other:
+            raise KeyError(pair)
+        if self.group[one.label] == self.group[other.label]:
+            return compare(one, other, are_alike=True)
+        names = one.batches, other.batches
+        if names not in self._known:
+            self._known[names] = found = compare(one, other)
+            if not found.runs:
+                self._known[names[::-1]] = found
+        return replace(self._known[names], one=one, other=other)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return permutations(self.logs, 2)
+
+    def __len__(self) -> int:
+        return len(self.logs) * (len(self.logs) - 1)
+
+    def differing(self) -> list[Comparison]:
+        """The pairs that differ somewhere."""
+        apart: dict[int, list[str]] = {}
+        for label in self.logs:
+            mine = self.group[label]
+            if mine not in apart:
+                apart[mine] = [other for other in self.logs if self.group[other] != mine]
+        pairs = (self[label, other] for label in self.logs for other in apart[self.group[label]])
+        return [one for one in pairs if one.runs]
+
+
+def alike_groups(logs: Iterable[LogView]) -> dict[str, int]:
+    """A number for each log: logs of one number hold the same batch wherever both hold an offset."""
+    groups: list[_Alike] = []
+    found = {}
+    for log in logs:
+        joined = (number for number, group in enumerate(groups) if group.takes(log))
+        found[log.label] = number = next(joined, len(groups))
+        if number == len(groups):
+            groups.append(_Alike(log.base, log.last, log.evidence.log.ids[log.rows]))
+    return found
+
+
+@dataclass
+class _Alike:
+    """All batches of some logs that differ nowhere, by offset: none lies in another."""
+
+    base: Longs
+    last: Longs
+    ids: Ids
+
+    def takes(self, log: LogView) -> bool:
+        """Whether a log differs from them nowhere, and so is one of them now."""
+        mine, partner = _overlapping(log.base, log.last, self.base, self.last)
+        ids = log.evidence.log.ids[log.rows]
+        if not (ids[mine] == self.ids[partner]).all():
+            return False
+        if len(mine) < len(ids):
+            fresh = np.ones(len(ids), np.bool_)
+            fresh[mine] = False
+            base = np.concatenate([self.base, log.base[fresh]])
+            order = np.argsort(base, kind="stable")
+            self.base = base[order]
+            self.last = np.concatenate([self.last, log.last[fresh]])[order]
+            self.ids = np.concatenate([self.ids, ids[fresh]])[order]
+        return True
+
+
 def _beside(one: LogView, mine: Longs, other: LogView) -> tuple[Longs, Longs]:
     """Those of some batches that the other log overlaps, and its first batch that does so."""
-    partner = np.searchsorted(other.base, one.base[mine], "right") - 1
-    partner += (partner < 0) | (other.last[partner] < one.base[mine])
-    partner, fits = np.minimum(partner, len(other.base) - 1), partner < len(other.base)
-    fits &= other.base[partner] <= one.last[mine]
-    return mine[fits], partner[fits]
+    held, partner = _overlapping(one.base[mine], one.last[mine], other.base, other.last)
+    return mine[held], partner
+
+
+def _overlapping(base: Longs, last: Longs, others: Longs, ends: Longs) -> tuple[Longs, Longs]:
+    """The same of batches by their first and last offsets."""
+    if not len(others):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    partner = np.searchsorted(others, base, "right") - 1
+    partner += (partner < 0) | (ends[partner] < base)
+    partner, fits = np.minimum(partner, len(others) - 1), partner < len(others)
+    fits &= others[partner] <= last
+    return np.flatnonzero(fits), partner[fits]
 
 
 def _slice(log: LogView, low: int, high: int) -> Longs:

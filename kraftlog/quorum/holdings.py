@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kraftlog.quorum.chain import Chain, follows, whole
+from kraftlog.quorum.chain import Chain, runs, whole
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -109,12 +109,7 @@ class Held:
     @cached_property
     def runs(self) -> list[tuple[int, int]]:
         """Offsets [start, end) without a gap."""
-        links = self.links
-        if len(links) == 0:
-            return []
-        breaks = np.flatnonzero(~follows(links))
-        starts = links.base[[0, *(breaks + 1)]].tolist()
-        return list(zip(starts, links.end[[*breaks, -1]].tolist(), strict=True))
+        return runs(self.links)
 
     @property
     def begins_at_zero(self) -> bool:
@@ -191,7 +186,7 @@ def _by_end(found: list[SnapshotView]) -> tuple[SnapshotView, ...]:
 def _own_snapshots(quorum: Quorum, log: LogView) -> list[SnapshotView]:
     """The snapshots of a replica; a file that was named by itself is one whatever it is called."""
     if log.evidence.single_file:
-        return [one for one in quorum.every_snapshot if one.replica == log.label]
+        return quorum.files_of(log.label)
     return quorum.snapshots_of(log.label)
 
 

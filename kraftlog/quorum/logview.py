@@ -310,6 +310,14 @@ class LogView:
         index = int(np.searchsorted(self.base, offset, "right")) - 1
         return index if index >= 0 and offset <= int(self.last[index]) else -1
 
+    def indexes_at(self, offsets: Longs) -> Longs:
+        """The same of many offsets."""
+        index = np.searchsorted(self.base, offsets, "right") - 1
+        held = (offsets >= 0) & (index >= 0)
+        held[held] = offsets[held] <= self.last[index[held]]
+        found: Longs = np.where(held, index, -1)
+        return found
+
     def ends_with(self, epoch: int, end: int) -> bool:
         """Whether a batch of an epoch ends before an offset: the log leads up to that state."""
         index = self.index_at(end - 1)

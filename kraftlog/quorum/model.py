@@ -6,12 +6,15 @@ majorities. Nothing here is a judgement; the checks judge. Source: KIP-630 "Desi
 Leader Election", KAFKA-1211.
 """
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise, permutations
+from itertools import accumulate, pairwise
 from typing import NamedTuple
+
+import numpy as np
 
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.message.spec import ZERO_UUID
@@ -19,10 +22,11 @@ from kraftlog.plain import natural
 from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, CopyStanding, Fate, Voting, fate, interval
-from kraftlog.quorum.chain import Chain, chain
+from kraftlog.quorum.chain import Chain, chain, runs, whole
 from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
 from kraftlog.quorum.divergence import (
     Comparison,
+    Comparisons,
     DifferingRun,
     compare,
     is_uncommitted_tail,
@@ -37,9 +41,9 @@ from kraftlog.quorum.ends import (
     witnesses,
 )
 from kraftlog.quorum.epochs import vector_of
-from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence
+from kraftlog.quorum.evidence import Longs, QuorumEvidence, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.snapshots import SnapshotView, by_replica
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voters import Members, VoterSet
 
@@ -122,6 +126,14 @@ class Quorum:
             for file in one.snapshots
         )
 
+    def files_of(self, label: str) -> list[SnapshotView]:
+        """A replica's checkpoint files of all kinds."""
+        return self._files_of.get(label, [])
+
+    @cached_property
+    def _files_of(self) -> dict[str, list[SnapshotView]]:
+        return by_replica(self.every_snapshot)
+
     @cached_property
     def snapshots(self) -> tuple[SnapshotView, ...]:
         """The files that nodes read as snapshots of their logs."""
@@ -152,10 +164,7 @@ class Quorum:
 
     @cached_property
     def _snapshots_of(self) -> dict[str, list[SnapshotView]]:
-        found: dict[str, list[SnapshotView]] = defaultdict(list)
-        for one in sorted(self.snapshots, key=lambda each: each.id):
-            found[one.replica].append(one)
-        return dict(found)
+        return by_replica(sorted(self.snapshots, key=lambda each: each.id))
 
     @cached_property
     def snapshots_by_id(self) -> dict[tuple[int, int], list[SnapshotView]]:
@@ -217,33 +226,19 @@ class Quorum:
     # --- comparisons -----------------------------------------------------------------------------
 
     @cached_property
-    def comparisons(self) -> dict[tuple[str, str], Comparison]:
+    def comparisons(self) -> Comparisons:
         """Every ordered pair of logs."""
-        compared = self._compared.items()
-        return {pair: found for pair, found in compared if self.strays.isdisjoint(pair)}
+        return self._compared.without(self.strays)
 
     @cached_property
-    def _compared(self) -> dict[tuple[str, str], Comparison]:
-        """The same, with those whose content alone tells that they are of another quorum. Equal logs
-        are compared once, and logs that agree one way.
-        """
-        known: dict[tuple[str, str], Comparison] = {}
-        found = {}
-        logs = [one for one in self.logs if one.label not in self.otherwise_named]
-        for one, other in permutations(logs, 2):
-            pair = one.batches, other.batches
-            if pair not in known:
-                known[pair] = compare(one, other)
-                if not known[pair].runs:
-                    known[pair[::-1]] = known[pair]
-            same = known[pair]
-            found[one.label, other.label] = Comparison(one, other, same.common_end, same.runs)
-        return found
+    def _compared(self) -> Comparisons:
+        """The same, with those whose content alone tells that they are of another quorum."""
+        return Comparisons.of([one for one in self.logs if one.label not in self.otherwise_named])
 
     @cached_property
     def differing(self) -> list[Comparison]:
         """The ordered pairs that differ somewhere."""
-        return [one for one in self.comparisons.values() if one.runs]
+        return self.comparisons.differing()
 
     def is_tail(self, comparison: Comparison, run: DifferingRun) -> bool:
         """Whether a run is a tail of the comparison's first log that Kafka's own truncation would
@@ -383,20 +378,26 @@ class Quorum:
 
     def _in_snapshots(self, log: LogView, end: int) -> int:
         """Up to where snapshots hold what a log leads up to, below an offset."""
-        ends = [
-            one.end_offset
-            for one in self._voters_snapshots
-            if one.end_offset <= end
-            and one.is_complete
-            and log.ends_with(one.epoch, one.end_offset)
-        ]
-        return max(ends, default=0)
+        epochs, ends = self._whole_ids
+        held = log.indexes_at(ends - 1)
+        led_to = held >= 0
+        led_to[led_to] = (log.epochs[held[led_to]] == epochs[led_to]) & (
+            log.last[held[led_to]] == ends[led_to] - 1
+        )
+        return int(ends[led_to & (ends <= end)].max(initial=0))
+
+    @cached_property
+    def _whole_ids(self) -> tuple[Longs, Longs]:
+        """The epochs and ends of the snapshots that tell who votes here, and are complete."""
+        ids = sorted({one.id for one in self._voters_snapshots if one.is_complete})
+        epochs, ends = np.array(ids, np.int64).reshape(-1, 2).T
+        return epochs, ends
 
     def is_seen_to(self, log: LogView) -> bool:
         """Whether what goes on in a newer epoch shows a log's end, so that a tail would be seen."""
         newer, end = self.newer_than(log), log.end_offset or 0
-        until = max((one.alike_until for one in newer), default=end)
-        return max(until, self._in_snapshots(log, end)) >= end
+        is_alike = not newer or any(one.alike_until >= end for one in newer)
+        return is_alike or self._in_snapshots(log, end) >= end
 
     @cached_property
     def never_committed(self) -> frozenset[str]:
@@ -444,9 +445,12 @@ class Quorum:
         seen to begin, or where the replica's own log shares nothing with it, as far as it is
         confirmed.
         """
+        end = log.end_offset or 0
+        if log.label not in self.confirmed_ends:
+            return end
         is_shared = self.surely_agree(self.by_label[replica], log) > 0
         known = self.tail_starts if is_shared else self.confirmed_ends
-        return known.get(log.label, log.end_offset or 0)
+        return known.get(log.label, end)
 
     @cached_property
     def chain(self) -> Chain:
@@ -464,6 +468,31 @@ class Quorum:
         if pair is None or pair.common_end is None or not pair.begins_alike:
             return 0
         return min([pair.common_end, *holes])
+
+    def covers(self, start: int, end: int) -> bool:
+        """Whether the log of some copy holds every offset of [start, end)."""
+        starts, reached = self._stretches
+        before = bisect_right(starts, start)
+        return before > 0 and reached[before - 1] >= end
+
+    @cached_property
+    def epochs_begin(self) -> dict[int, dict[int, list[tuple[int, str]]]]:
+        """Where each epoch begins for certain, and the copies that tell it: their places, and labels."""
+        found: dict[int, dict[int, list[tuple[int, str]]]] = {}
+        for at, log in enumerate(self.peers):
+            for one in log.epoch_starts:
+                if one.certain:
+                    begins = found.setdefault(one.epoch, {})
+                    begins.setdefault(one.start_offset, []).append((at, log.label))
+        return found
+
+    @cached_property
+    def _stretches(self) -> tuple[list[int], list[int]]:
+        """Where what a log holds without a gap begins, of all logs in order, and how far any of those
+        up to there reaches.
+        """
+        held = sorted(run for log in self.peers for run in runs(whole(log)))
+        return [start for start, _ in held], list(accumulate((end for _, end in held), max))
 
     # --- voters and roles ------------------------------------------------------------------------
 
@@ -648,7 +677,43 @@ class Quorum:
         """The same of all snapshots, by path."""
         return {one.path: self._contradicts(one) for one in self.every_snapshot}
 
+    @cached_property
+    def told_otherwise(self) -> frozenset[str]:
+        """The snapshots whose ids some log tells otherwise, by path: it has another epoch there, no end
+        of a batch, or began a newer epoch before. That log may have left the history there.
+        """
+        return self._beside_logs[0]
+
+    @cached_property
+    def _beside_logs(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The same, and the snapshots whose last offset a log holds that leaves the history nowhere."""
+        found = [
+            one
+            for one in self.every_snapshot
+            if one.end_offset > 0 and one.replica not in self.foreign
+        ]
+        epochs, ends = np.array([one.id for one in found], np.int64).reshape(-1, 2).T
+        otherwise, held = np.zeros(len(found), np.bool_), np.zeros(len(found), np.bool_)
+        for log in self.peers:
+            if log.is_empty:
+                continue
+            index = log.indexes_at(ends - 1)
+            is_at = index >= 0
+            otherwise |= is_at & ((log.epochs[index] != epochs) | (log.last[index] != ends - 1))
+            starts = log.epoch_starts
+            next_at = np.searchsorted([one.epoch for one in starts], epochs, "right")
+            begins = np.array([*(one.start_offset for one in starts), LAST_OFFSET], np.int64)
+            otherwise |= begins[next_at] < ends
+            if log.label not in self.confirmed_ends and log.label not in self.fork_starts:
+                held |= is_at
+        paths = np.array([one.path for one in found], object)
+        return frozenset(paths[otherwise]), frozenset(paths[held])
+
     def _contradicts(self, snapshot: SnapshotView) -> str | None:
+        otherwise, held = self._beside_logs
+        is_alike = snapshot.path in held and snapshot.path not in otherwise
+        if is_alike or not snapshot.end_offset:
+            return None
         end, epoch = snapshot.end_offset, snapshot.epoch
         stamp, is_held = snapshot.last_contained_timestamp, False
         logs = [one for one in self.peers if not one.is_empty]
@@ -871,6 +936,11 @@ class Quorum:
         ]
         most = max(held, key=len, default=[])
         return most if 2 * len(most) > sum(map(len, held)) else None
+
+    @cached_property
+    def copies_of(self) -> Counter[int | None]:
+        """How many copies are of each node."""
+        return Counter(one.node_id for one in self.replicas)
 
     def node_id(self, label: str | None) -> int | None:
         """node.id of a replica."""

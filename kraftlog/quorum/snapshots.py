@@ -5,7 +5,7 @@ In: the evidence of one file. Out: a frozen view. Source: KIP-630 "Snapshot Cont
 KIP-853.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -270,6 +270,14 @@ class SnapshotView:
         """(voter id, directory id) by its KRaftVoters record; None without one."""
         found = self._first(VOTERS)
         return None if found is None else voters_of(found)
+
+
+def by_replica(snapshots: Iterable[SnapshotView]) -> dict[str, list[SnapshotView]]:
+    """Snapshots by replica, in the order in which they come."""
+    found: dict[str, list[SnapshotView]] = {}
+    for one in snapshots:
+        found.setdefault(one.replica, []).append(one)
+    return found
 
 
 def voters_of(record: ControlRecord) -> tuple[tuple[int, str | None], ...]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum import voters as voter_sources
-from kraftlog.quorum.divergence import Comparison
+from kraftlog.quorum.divergence import Comparison, Comparisons
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.snapshots import SnapshotView, by_replica
 from kraftlog.quorum.voters import Members
 
-Comparisons = Mapping[tuple[str, str], Comparison]
+Snapshots = Mapping[str, list[SnapshotView]]
+"""By replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,11 @@ def strays(
     majority of its own voters is none, but a second history, and so is one that was pulled: its
     leader runs. Voters that were formatted anew, and hold nothing yet, outweigh nobody.
     """
-    groups = _groups(logs, comparisons, snapshots)
+    held = by_replica(snapshots)
+    groups = _groups(logs, comparisons, held)
     if len(groups) < 2:
         return frozenset()
-    kins = [_kin(one, logs, snapshots) for one in groups]
+    kins = [_kin(one, logs, held) for one in groups]
     able = [one for one in kins if one.holds_something]
     ours = max(able, key=lambda one: (one.decides, one.seats), default=None)
     disks = _disks(logs)
@@ -89,12 +91,12 @@ def share(pair: Comparison) -> bool:
 
 
 def _groups(
-    logs: Sequence[LogView], comparisons: Comparisons, snapshots: Sequence[SnapshotView]
+    logs: Sequence[LogView], comparisons: Comparisons, snapshots: Snapshots
 ) -> list[list[LogView]]:
     """The logs by kinship."""
     groups: list[tuple[list[LogView], frozenset[str]]] = []
     for log in logs:
-        known, held, apart = named(log, snapshots), [log], []
+        known, held, apart = named(log, snapshots.get(log.label, ())), [log], []
         for group, directories in groups:
             batches = any(share(comparisons[log.label, one.label]) for one in group)
             if batches or known & directories:
@@ -105,35 +107,28 @@ def _groups(
     return [group for group, _ in groups]
 
 
-def _kin(
-    group: Sequence[LogView], logs: Sequence[LogView], snapshots: Sequence[SnapshotView]
-) -> _Kin:
-    labels = {one.label for one in group}
-    own = [one for one in snapshots if one.replica in labels]
+def _kin(group: Sequence[LogView], logs: Sequence[LogView], snapshots: Snapshots) -> _Kin:
+    own = {one.label: snapshots.get(one.label, []) for one in group}
+    every = [one for each in own.values() for one in each]
+    # Records of a log itself tell better of which quorum it is than its snapshots' voters.
+    silent = [log for log in group if not any(voter_sources.log_voter_records(log))]
+    speaking = [one for log in silent for one in own[log.label]]
     newest = voter_sources.current(
-        voter_sources.by_records(group, [one for one in own if _speaks(one, group)])
+        voter_sources.by_records(group, speaking)
     ) or voter_sources.current(voter_sources.by_elections(group))
     voters = newest.members if newest else ()
     nodes, disks = {one.evidence.node_id for one in group}, _disks(logs)
     seats = [disk in disks if _is_known(disk) else node in nodes for node, disk in voters]
-    told = [*(named(one, own) for one in group), _directories(voters)]
-    holds = any(not one.is_empty for one in group) or any(one.end_offset for one in own)
+    told = [*(named(one, own[one.label]) for one in group), _directories(voters)]
+    holds = any(not one.is_empty for one in group) or any(one.end_offset for one in every)
     return _Kin(tuple(group), frozenset().union(*told), voters, sum(seats), holds)
-
-
-def _speaks(snapshot: SnapshotView, group: Sequence[LogView]) -> bool:
-    """Whether a snapshot's voters tell of which quorum its replica's log is: records of the log
-    itself tell it better.
-    """
-    log = next(one for one in group if one.label == snapshot.replica)
-    return not any(voter_sources.log_voter_records(log))
 
 
 def named(log: LogView, snapshots: Iterable[SnapshotView]) -> frozenset[str]:
     """The directories of voters that a log names, or where it names none its replica's snapshots."""
     found = [members for *_, members in voter_sources.log_voter_records(log)]
     if not found:
-        found = [one.voters or () for one in snapshots if one.replica == log.label]
+        found = [one.voters or () for one in snapshots]
     return _directories(member for members in found for member in members)
 
 
@@ -157,8 +152,8 @@ def stray_snapshots(logs: Sequence[LogView], snapshots: Sequence[SnapshotView]) 
     """Why snapshots are not of the log that they lie beside, by their voters and by path."""
     disks, found = _disks(logs), {}
     by_label = {one.label: one for one in logs}
-    joined = [one for one in snapshots if not _is_ahead(one, by_label[one.replica])]
-    known = frozenset().union(*(named(one, joined) for one in logs))
+    joined = by_replica(one for one in snapshots if not _is_ahead(one, by_label[one.replica]))
+    known = frozenset().union(*(named(one, joined.get(one.label, ())) for one in logs))
     for one in snapshots:
         if not one.voters or not one.end_offset:
             continue

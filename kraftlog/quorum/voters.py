@@ -19,7 +19,7 @@ from kraftlog.plain import host_port, some
 from kraftlog.quorum import settings
 from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.snapshots import VOTERS, SnapshotView, voters_of
+from kraftlog.quorum.snapshots import VOTERS, SnapshotView, by_replica, voters_of
 from kraftlog.state.declare import Data
 
 Members = tuple[tuple[int, str | None], ...]
@@ -93,16 +93,16 @@ def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> It
     """For each replica the newest set that KRaftVoters records give, as seen at the end of its
     log.
     """
-    snapshots = list(snapshots)
+    own = by_replica(snapshots)
     for log in logs:
-        yield from _recorded(log, snapshots)[-1:]
+        yield from _recorded(log, own.get(log.label, ()))[-1:]
 
 
 def every_recorded(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> Iterator[Members]:
     """Each set that a KRaftVoters or a LeaderChange record names."""
-    snapshots = list(snapshots)
+    own = by_replica(snapshots)
     for log in logs:
-        yield from (one.members for one in _recorded(log, snapshots))
+        yield from (one.members for one in _recorded(log, own.get(log.label, ())))
         for one in log.elections.values():
             yield tuple((voter, None) for voter in sorted(one.voters))
 

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView, by_replica
 from kraftlog.relations import Row
 from kraftlog.simulate.boot import Boot, start
 from kraftlog.simulate.disk import disk_of, replayed_records
@@ -56,7 +57,7 @@ class Plans:
         `quorum.committed.committed_in` asks which of the records on a disk are committed.
         """
         extent = self.extent(log)
-        credible = [s.end_offset for s in self.quorum.credible_snapshots if s.replica == log.label]
+        credible = [one.end_offset for one in self._credible.get(log.label, ())]
         loaded = extent.latest_snapshot
         start = loaded.end_offset if loaded and loaded.end_offset in credible else 0
         stops = [(hole.start, hole.end) for hole in log.holes]
@@ -66,6 +67,10 @@ class Plans:
         first = min((max(begin, start) for begin, end in stops if end > start), default=None)
         reached = extent.end_offset if first is None else min(first, extent.end_offset)
         return max(start, reached)
+
+    @cached_property
+    def _credible(self) -> dict[str, list[SnapshotView]]:
+        return by_replica(self.quorum.credible_snapshots)
 
     @cached_property
     def voters(self) -> tuple[Voter, ...]:

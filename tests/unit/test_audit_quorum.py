@@ -4,9 +4,11 @@ runner itself.
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,12 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
-from kraftlog.quorum.divergence import compare, truncation_offset
+from kraftlog.quorum.divergence import Comparisons, alike_groups, compare, truncation_offset
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.joining import busiest_hour
 from kraftlog.quorum.lineages import lineages
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.recover.plan import unknown
@@ -644,6 +647,54 @@ def test_equal_logs_are_compared_once(tmp_path: Path) -> None:
             assert repr(mine) == repr(theirs)
     assert len({id(one.runs) for one in seen.differing}) < len(seen.differing)
     assert seen.differing is seen.differing
+
+
+def test_an_audit_asks_each_copy_and_not_each_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers that were copied at moments of their own: of twice as many the audit asks twice as
+    much.
+    """
+    asked = Counter[str]()
+    for kind, name in ((Comparisons, "__getitem__"), (LogView, "index_at"), (LogView, "covers")):
+        whole = getattr(kind, name)
+
+        def counted(self: Any, *of: Any, name: str = name, whole: Any = whole) -> Any:
+            asked[name] += 1
+            return whole(self, *of)
+
+        monkeypatch.setattr(kind, name, counted)
+    counts = []
+    for brokers in (20, 40):
+        home = tmp_path / str(brokers)
+        quorum(home)
+        for number in range(4, 4 + brokers):
+            node = Node(home, number)
+            node.write(healthy_log()[: 7 + number % 4])
+        asked.clear()
+        audit_of(Quorum(evidence_of(home)))
+        counts.append(dict(asked))
+    few, many = counts
+    assert {name: count for name, count in many.items() if count > 2.2 * few[name]} == {}
+
+
+def test_logs_that_differ_nowhere_are_of_one_group(tmp_path: Path) -> None:
+    """However they begin and end, and whatever they lack; one that differs is of another, and with it
+    who holds what differs.
+    """
+    quorum(tmp_path)
+    for number, batches in ((4, healthy_log()[:4]), (5, healthy_log()[6:])):
+        Node(tmp_path, number).write(batches)
+    for number in (6, 7):
+        node = Node(tmp_path, number)
+        node.write(healthy_log()[:8])
+        node.append(Batch(10, 9, (NO_OP,)))
+    seen = quorum_of(tmp_path)
+    groups = alike_groups(seen.logs)
+    assert [groups[one] for one in "1234567"] == [0, 0, 0, 0, 0, 1, 1]
+    apart = {(one.one.label, one.other.label) for one in seen.differing}
+    every = permutations(seen.logs, 2)
+    assert apart == {(one.label, two.label) for one, two in every if compare(one, two).runs}
 
 
 def test_a_log_of_another_cluster_is_compared_with_nobody(tmp_path: Path) -> None:
