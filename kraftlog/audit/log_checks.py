@@ -296,7 +296,7 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
             for fault in segment.faults:
                 if not at_end(fault, segment.size_bytes) or fault.offset is not None:
                     continue
-                start, end = offsets_of(log, index, fault.position)
+                start, end = _cut(log, index, fault)
                 advice, evidence = remedy(quorum, log.label, start, end)
                 yield BadRow(
                     log.label,
@@ -309,6 +309,15 @@ def complete(quorum: Quorum) -> Iterator[BadRow]:
                     end,
                     evidence=evidence | _fault_evidence(fault),
                 )
+
+
+def _cut(log: LogView, index: int, fault: Fault) -> tuple[int, int | None]:
+    """Offsets [start, end) that damage at the end of a segment held. Kafka goes on from the start: one
+    without a batch ends where its name says, whatever stands before it.
+    """
+    segment, (start, end) = log.evidence.segments[index], offsets_of(log, index, fault.position)
+    is_bare = segment.first_row == segment.end_row
+    return min(start, segment.base_offset) if is_bare else start, end
 
 
 @check(
@@ -330,7 +339,7 @@ def tail(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
-    start, _ = offsets_of(log, len(log.evidence.segments) - 1, fault.position)
+    start, _ = _cut(log, len(log.evidence.segments) - 1, fault)
     found = quorum.witnesses(log)
     usual = (
         "More is lost than a copy of a running node or a crash explains: see log_end_lost."
@@ -363,7 +372,8 @@ def _but_for_large_batches(quorum: Quorum) -> Coverage:
     "each batch begins at the offset after the one before it, across segments too",
     action="refetch", over=_but_for_large_batches,
     meaning="""Offsets are missing, or batches go back behind others: a segment was deleted or
-    not copied, files of two copies were mixed, or a base offset in a header is damaged. What a
+    not copied, files of two copies were mixed, or a base offset in a header is damaged. Or a segment
+    without a batch has a name within the log: if it is the last, Kafka ends the log there. What a
     replica's state was after a hole is not known, so state checks are skipped from there
     on.""",
     advice="""Copy the replica again and audit again. If the hole stays, do not restart the node:
@@ -398,6 +408,7 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
             )
         yield from _gaps(quorum, log)
         yield from _overlaps(log)
+        yield from _inside(quorum, log)
 
 
 def _gaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
@@ -499,6 +510,41 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
             min(expected, base),
             max(expected, base),
             evidence={"base_offset": base, "expected": expected, "more": more},
+        )
+
+
+def _inside(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
+    """Segments without a batch whose names lie within what the segments before them hold: Kafka begins
+    a segment where the log ends. It ends a log where its last segment does, and reads offsets in the
+    segment whose name is the nearest. Source: LogLoader.recoverLog, LocalLog.read.
+    """
+    columns, segments = log.evidence.log, log.evidence.segments
+    before = np.searchsorted(columns.file[log.rows], np.arange(len(segments)))
+    ends = [int(log.last[count - 1]) + 1 if count else 0 for count in before.tolist()]
+    bare = (
+        (index, one, end)
+        for index, (one, end) in enumerate(zip(segments, ends, strict=True))
+        if one.base_offset < end and one.first_row == one.end_row and one.problem is None
+    )
+    for (index, one, end), more in capped(bare):
+        base, is_last = one.base_offset, index == len(segments) - 1
+        until = end if is_last else segments[index + 1].base_offset
+        does = (
+            f"this log ends at offset {base} after the next start"
+            if is_last
+            else f"Kafka finds no record at {offsets_text(base, until)}, and reads on behind them"
+        )
+        advice, evidence = remedy(quorum, log.label, base, until)
+        yield BadRow(
+            log.label,
+            f"Segment {one.name} holds no batch, and the log goes on to offset {end} before it: {does}. "
+            "Kafka begins a segment only where the log ends: something else made the file, or files of two copies were mixed. "
+            f"Copy this replica again. If the node has the file too, move it away while the node is stopped. {advice}{and_more(more)}",
+            one.path,
+            0,
+            base,
+            until,
+            evidence=evidence | {"base_offset": base, "expected": end, "more": more},
         )
 
 

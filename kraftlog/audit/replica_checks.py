@@ -24,6 +24,7 @@ from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.copies import untimed_from
+from kraftlog.quorum.ends import noted_epoch
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.model import Quorum, cluster_names
@@ -299,8 +300,9 @@ def _identities(quorum: Quorum) -> Coverage:
     meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
     is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
     it. It refuses a file as well that is of an unknown version, lacks the node's id or that of
-    the cluster, or has a directory.id that is no UUID. Or partition.metadata names another topic than the metadata log's, and Kafka
-    refuses to start with it; as with a bootstrap.checkpoint that it cannot read, or that sets no
+    the cluster, or has a directory.id that is no UUID, or one of the first hundred, which Kafka
+    reserves. Or partition.metadata names another topic than the metadata log's, and Kafka refuses to
+    start with it; as with a bootstrap.checkpoint that it cannot read, or that sets no
     metadata.version: it reads that file at every start.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
     is missing on the node, write it with kafka-storage format and the same cluster id. If Kafka
@@ -729,8 +731,8 @@ def _voters_states(quorum: Quorum) -> Coverage:
     action="identity", over=_voters_states,
     goes_by=("copy_skew_ms", VOTER_SET),
     meaning="""A voter's quorum-state is missing, unreadable, of a version that Kafka does not
-    know, or older than its log or than an election in which its node had a part, by the log of
-    another copy. A voter that has forgotten its vote could vote twice in one epoch. Of a node that
+    know, or older than its log, its leader-epoch-checkpoint, or an election in which its node had a
+    part, by the log of another copy. A voter that has forgotten its vote could vote twice in one epoch. Of a node that
     does not vote because the voter set names another disk of it, a missing file is told too, as
     information.""",
     advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
@@ -763,6 +765,8 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
             problem = "is missing"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
             problem = f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch {log.last_epoch}"
+        elif replica.state_file and (noted := noted_epoch(log)) > replica.state_file.leader_epoch:
+            problem = f"knows epoch {replica.state_file.leader_epoch}, but its leader-epoch-checkpoint knows epoch {noted}"
         elif replica.state_file and (vote := forgotten_vote(quorum, log)) is not None:
             elected = f"by the log of replica {vote.replica} the node had a part in the election of epoch {vote.epoch}"
             problem = f"knows epoch {replica.state_file.leader_epoch}, but {elected}: it was set back, or copied before"

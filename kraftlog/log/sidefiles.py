@@ -9,6 +9,7 @@ LeaderEpochCheckpointFile, ProducerStateManager, OffsetIndex, TimeIndex.
 import json
 import re
 import struct
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -70,7 +71,8 @@ def read_meta_properties(raw: bytes) -> dict[str, str]:
 
 def refused_meta_properties(values: Mapping[str, str]) -> str | None:
     """Why Kafka starts with no such `meta.properties`, though its values can be read; None where it
-    does. Source: Kafka's MetaProperties and MetaPropertiesVersion, of which 0 is the default.
+    does. Source: Kafka's MetaProperties and MetaPropertiesVersion, of which 0 is the default, and
+    MetaPropertiesEnsemble.verify.
     """
     version = values.get("version", "0").strip()
     if version not in ("0", "1"):
@@ -80,7 +82,21 @@ def refused_meta_properties(values: Mapping[str, str]) -> str | None:
     if not values.get("cluster.id"):
         return "it names no cluster.id"
     directory = values.get("directory.id")
-    return None if directory is None or is_uuid(directory) else "its directory.id is not a UUID"
+    if directory is None:
+        return None
+    if not is_uuid(directory):
+        return "its directory.id is not a UUID"
+    return None if is_directory_id(directory) else "its directory.id is one that Kafka reserves"
+
+
+def is_directory_id(text: str) -> bool:
+    """Whether a disk can have that directory id: a UUID that Kafka does not reserve. Source: Kafka's
+    DirectoryId.reserved.
+    """
+    if not is_uuid(text):
+        return False
+    high, low = struct.unpack(">qq", urlsafe_b64decode(text[:22] + "=="))
+    return not (high == 0 and low < 100)
 
 
 def is_uuid(text: str) -> bool:

@@ -167,14 +167,29 @@ def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
     moves along. Source: LeaderEpochFileCache.assign, truncateFromStartAsyncFlush.
     """
     file = log.evidence.epoch_checkpoint
-    previous = (-1, -1)
-    for epoch, start in log.epoch_entries:
-        in_order = epoch > previous[0] and start >= previous[1]
-        previous = epoch, start
+    for epoch, start in _noted_behind(log, end):
         unwritten = start == end and (epoch == log.last_epoch or is_closed_at_end(log))
-        if in_order and start >= end and not unwritten and file is not None:
+        if not unwritten and file is not None:
             words = f"its leader-epoch-checkpoint says that epoch {epoch} began at offset {start}"
             yield Witness(start + 1, words, file.path, epoch=epoch)
+
+
+def _noted_behind(log: LogView, end: int) -> Iterator[tuple[int, int]]:
+    """The entries of an epoch checkpoint, as far as they are in order, at or behind an end."""
+    previous = (-1, -1)
+    for epoch, start in log.epoch_entries:
+        if epoch > previous[0] and start >= previous[1] and start >= end:
+            yield epoch, start
+        previous = epoch, start
+
+
+def noted_epoch(log: LogView) -> int:
+    """The newest epoch that a log knows: that of its last batch, or of an entry of its epoch
+    checkpoint behind it. Of entries before it without a batch, `claimed_of` tells. The node's
+    quorum-state is never older: Kafka stores an epoch there before it leads it or takes its batches.
+    """
+    noted = (epoch for epoch, _ in _noted_behind(log, log.end_offset or 0))
+    return max([log.last_epoch or 0, *noted])
 
 
 def begins_newer(log: LogView, epoch: int, offset: int) -> bool:

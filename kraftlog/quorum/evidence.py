@@ -20,7 +20,7 @@ from kraftlog.log.batch import ID_SIZE
 from kraftlog.log.directory import UNLISTED
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
-from kraftlog.log.sidefiles import QuorumState, is_uuid
+from kraftlog.log.sidefiles import QuorumState, is_directory_id
 from kraftlog.native.kernel import hex_letters
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.thresholds import Thresholds
@@ -309,7 +309,7 @@ class ReplicaEvidence:
     def directory_id(self) -> str | None:
         """directory.id of meta.properties, where it is one that Kafka can read."""
         found = self.meta("directory.id")
-        return found if found is None or is_uuid(found) else None
+        return found if found is None or is_directory_id(found) else None
 
     def meta(self, key: str) -> str | None:
         """A value of meta.properties."""

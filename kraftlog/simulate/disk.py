@@ -23,6 +23,7 @@ from kraftlog.quorum.evidence import (
     Content,
     Longs,
     ReplicaEvidence,
+    SegmentEvidence,
     SideFile,
 )
 from kraftlog.quorum.logview import LogView
@@ -36,14 +37,15 @@ from kraftlog.simulate.extent import SnapshotId
 def disk_of(quorum: Quorum, log: LogView) -> Disk:
     """What lies on the disk of one replica."""
     one = log.evidence
-    cut = _first_damage(one)
-    end = len(one.log) if cut is None else cut[0]
-    start = one.segments[0].base_offset if one.segments else 0
+    last, end, cut = _recovered(one)
+    start, vector = one.segments[0].base_offset if one.segments else 0, _vector(log, last, end)
+    if cut is None and last is not None and vector.end_offset < (log.end_offset or 0):
+        cut = f"its last segment, {last.name}, ends there"
     snapshots = quorum.snapshots_of(log.label)
     shipped = [each for each in snapshots if each.is_named_as_shipped]
     return Disk(
         start,
-        _vector(log, start, end),
+        vector,
         tuple(
             SnapshotFile(
                 SnapshotId(*each.id),
@@ -52,7 +54,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
             )
             for each in shipped
         ),
-        None if cut is None else cut[1],
+        cut,
         tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end)))),
         tuple(_bad_records(one.log, log.contents)),
         (*_notes(log, end), *_without_vote(log, snapshots)),
@@ -67,23 +69,23 @@ def replayed_records(log: LogView, from_offset: int, end_offset: int) -> int:
     return int((log.last[rows] + 1 - begins).sum())
 
 
-def _vector(log: LogView, start: int, end_row: int) -> EpochVector:
+def _vector(log: LogView, last: SegmentEvidence | None, end_row: int) -> EpochVector:
     """The epochs of the batches before a row of the log's columns, and what the node claims above
-    them. Recovery takes a batch without a record too, which no other place counts on.
+    them. Kafka ends a log where its last segment does, whatever the segments before it hold.
     """
-    kept = int(np.searchsorted(log.rows, end_row))
-    if not kept:
-        return EpochVector((), start)
+    if last is None:
+        return EpochVector((), 0)
     entries = tuple((e.epoch, e.start_offset) for e in log.epoch_starts if e.row < end_row)
-    bare = _without_records(log.evidence.log)
-    lasts = log.evidence.log.last_offsets[bare[bare < end_row]]
-    end = max([int(log.last[kept - 1]), *lasts.tolist()]) + 1
-    return claimed_by(log.epoch_entries, EpochVector(entries, end))
+    kept = log.evidence.log.last_offsets[last.first_row : end_row]
+    inside = (int(one) + 1 for one in kept[::-1] if last.reaches(int(one)))
+    end = next(inside, last.base_offset)
+    return claimed_by(log.epoch_entries, EpochVector(entries, end).truncated(end))
 
 
-def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
-    """(row of the first batch after it, what it is): the first damage in the order of the
-    segments, by position within one."""
+def _recovered(one: ReplicaEvidence) -> tuple[SegmentEvidence | None, int, str | None]:
+    """(the last segment that a start leaves, the row at which it ends, what is cut there): recovery
+    goes through the segments in their order, up to the first damage by position within one.
+    """
     bad = np.flatnonzero(~one.log.crc_valid)
     for segment in one.segments:
         rows = bad[(bad >= segment.first_row) & (bad < segment.end_row)]
@@ -97,8 +99,8 @@ def _first_damage(one: ReplicaEvidence) -> tuple[int, str] | None:
             found.append((fault.position, row, fault.detail))
         if found:
             position, row, what = min(found)
-            return row, f"{what} at byte {position:,} of {segment.name}"
-    return None
+            return segment, row, f"{what} at byte {position:,} of {segment.name}"
+    return (one.segments[-1] if one.segments else None), len(one.log), None
 
 
 def _why_unloadable(one: SnapshotView) -> str | None:

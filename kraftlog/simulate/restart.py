@@ -18,7 +18,7 @@ from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
-from kraftlog.quorum.ends import is_closed_at_end
+from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -304,8 +304,10 @@ class _Judge:
         state = log.evidence.state_file
         if log.evidence.quorum_state is None and self._unread(log, votes=True) is None:
             yield "its quorum-state is missing, so it could vote twice", None
-        elif state is not None and (log.last_epoch or 0) > state.leader_epoch:
-            yield "its quorum-state is older than its log, so it could vote twice", None
+        elif state is not None and noted_epoch(log) > state.leader_epoch:
+            is_by_log = (log.last_epoch or 0) > state.leader_epoch
+            older = "log" if is_by_log else "leader-epoch-checkpoint"
+            yield f"its quorum-state is older than its {older}, so it could vote twice", None
         directory = self.quorum.unnamed_disk(log.evidence)
         if directory is not None:
             yield (

@@ -65,8 +65,8 @@ class Plans:
             runs = self.quorum.comparisons[log.label, self._witness.label].runs
             stops += [(run.start, run.end) for run in runs]
         first = min((max(begin, start) for begin, end in stops if end > start), default=None)
-        reached = extent.end_offset if first is None else min(first, extent.end_offset)
-        return max(start, reached)
+        reached = min(extent.end_offset, log.end_offset or 0)
+        return max(start, reached if first is None else min(first, reached))
 
     @cached_property
     def _credible(self) -> dict[str, list[SnapshotView]]:

@@ -25,7 +25,7 @@ from tests.benchmark.pipeline import PROGRAM
 from tests.benchmark.quorums import log_folder, quorum
 from tests.images import built
 from tests.log_coverage import scan
-from tests.unit.audit_logs import Batch, Node, producer_ids, topic, uuid_text
+from tests.unit.audit_logs import Batch, Node, disk_text, producer_ids, topic, uuid_text
 from tests.unit.test_long_history import STATE_CHECKS, record
 
 _PAUSE_MS = 600_000
@@ -109,7 +109,7 @@ def write(source: Path, root: Path, injected: Sequence[Fault], image: Image) -> 
             segment.writelines(one.raw() for one in batches)
         node.meta(directory=0)
         identity = node.home / "meta.properties"
-        text = identity.read_text().replace(uuid_text(0), directory)
+        text = identity.read_text().replace(disk_text(0), directory)
         identity.write_text(text)
     return expected
 

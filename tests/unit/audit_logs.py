@@ -118,6 +118,15 @@ def uuid_text(number: int) -> str:
     return urlsafe_b64encode(uuid(number)).decode().rstrip("=")
 
 
+def disk_uuid(number: int) -> bytes:
+    """The directory id of the disk of a number: Kafka reserves the first hundred UUIDs."""
+    return uuid(100 + number)
+
+
+def disk_text(number: int) -> str:
+    return uuid_text(100 + number)
+
+
 def partition(
     number: int,
     replicas: list[int],
@@ -228,7 +237,7 @@ def leader_change(
 def kraft_voters(*voters: int) -> bytes:
     """A KRaftVoters record of voters without listeners, each with the directory of its number."""
     each = b"".join(
-        struct.pack(">i", one) + uuid(one) + b"\x01" + struct.pack(">hh", 0, 1) + b"\0\0"
+        struct.pack(">i", one) + disk_uuid(one) + b"\x01" + struct.pack(">hh", 0, 1) + b"\0\0"
         for one in voters
     )
     return struct.pack(">h", 0) + uvarint(len(voters) + 1) + each + b"\0"
@@ -329,7 +338,7 @@ class Node:
         self, cluster: str = CLUSTER, node_id: int | None = None, directory: int | None = None
     ) -> None:
         number = self.node_id if node_id is None else node_id
-        where = uuid_text(number if directory is None else directory)
+        where = disk_text(number if directory is None else directory)
         (self.home / "meta.properties").write_text(
             f"version=1\nnode.id={number}\ncluster.id={cluster}\ndirectory.id={where}\n"
         )

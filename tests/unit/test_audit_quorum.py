@@ -48,6 +48,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     audit,
+    disk_text,
     found,
     healthy_log,
     healthy_state,
@@ -58,7 +59,6 @@ from tests.unit.audit_logs import (
     snapshot,
     stopped,
     topic,
-    uuid_text,
     voters_batch,
 )
 from tests.unit.faults.borders import copied_at, takes_over
@@ -987,7 +987,7 @@ def test_the_log_of_another_quorum_says_nothing_of_this_one(tmp_path: Path) -> N
     seen = quorum_of(tmp_path)
     assert seen.strays == seen.foreign == {"3"}
     assert seen.voter_set is not None
-    assert dict(seen.voter_set.members) == {one: uuid_text(one) for one in (1, 2, 3)}
+    assert dict(seen.voter_set.members) == {one: disk_text(one) for one in (1, 2, 3)}
     assert (seen.bounds.lower, seen.bounds.missing_voters) == (13, (3,))
     assert seen.newest_log is not None
     assert seen.newest_log.label in {"1", "2"}

@@ -93,6 +93,34 @@ def test_bytes_behind_the_last_batch_are_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("base", "raw", "cut"),
+    [
+        (9, b"", "its last segment, 00000000000000000009.log, ends there"),
+        (9, bytes(100), "100 zero bytes at byte 0 of 00000000000000000009.log"),
+        (12, b"", None),
+        (15, b"", None),
+    ],
+)
+def test_a_log_ends_where_its_last_segment_does(
+    tmp_path: Path, base: int, raw: bytes, cut: str | None
+) -> None:
+    """As Kafka 4.4.0 does, whatever the segments before it hold."""
+    quorum(tmp_path)[0].segment(base).write_bytes(raw)
+    found = disk(tmp_path)
+    assert found.vector == EpochVector(WHOLE.entries, base)
+    assert found.cut == cut
+
+
+def test_a_last_segment_that_repeats_the_batches_before_it(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    held = node.segment(6).read_bytes()
+    node.segment(7).write_bytes(held[AT[7] : AT[8]])
+    found = disk(tmp_path)
+    assert found.vector == EpochVector(((1, 0),), 8)
+    assert found.cut == "its last segment, 00000000000000000007.log, ends there"
+
+
+@pytest.mark.parametrize(
     ("offset", "is_held"), [(5, False), (6, True), ((1 << 31) + 5, True), ((1 << 31) + 6, False)]
 )
 def test_a_segment_holds_offsets_of_32_bits_from_its_name_on(

@@ -104,7 +104,7 @@ def test_no_node_does_a_change_of_voters_or_an_unregistration_again(tmp_path: Pa
     state = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)).state
     assert state is not None
     told = lost_words(loss_rows(state.losses["3", 12]))
-    added = "Lost: kraft.version 1; voter 4 (directory AAAAAAAAAAAAAAAAAAAABA)."
+    added = "Lost: kraft.version 1; voter 4 (directory AAAAAAAAAAAAAAAAAAAAaA)."
     assert told == f"{added} There again, because the deletion is lost: broker 2."
 
 

@@ -21,10 +21,10 @@ from tests.unit.audit_logs import (
     NO_PRODUCERS,
     START_MS,
     Node,
+    disk_text,
     healthy_log,
     overwrite,
     quorum,
-    uuid_text,
 )
 
 
@@ -42,7 +42,7 @@ def test_a_replica(tmp_path: Path) -> None:
         "replica": "2",
         "folder": str(tmp_path / "2" / FOLDER),
         "node_id": 2,
-        "directory_id": uuid_text(2),
+        "directory_id": disk_text(2),
         "cluster_id": CLUSTER,
         "role": "voter",
         "log_start_offset": 0,

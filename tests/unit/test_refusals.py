@@ -81,6 +81,7 @@ REFUSED_EPOCHS = [
     "0\n1\n 978\n",
 ]
 ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+DISK = "AAAAAAAAAAAAAAAAAAAAZA"
 TAKEN_METADATA = [f"version: 0\ntopic_id: {ID}", f"version:  1\r\ntopic_id: {ID}\r\nmore\n"]
 REFUSED_METADATA = [
     "",
@@ -113,10 +114,13 @@ def test_a_directory_id_that_is_no_uuid_is_refused() -> None:
     known = "version=1\nnode.id=1\ncluster.id=c\n"
     for text, told in (
         ("", None),
-        (f"directory.id={ID}", None),
-        (f"directory.id={ID}==", None),
+        (f"directory.id={DISK}", None),
+        (f"directory.id={DISK}==", None),
         ("directory.id=zz", "its directory.id is not a UUID"),
         ("directory.id=", "its directory.id is not a UUID"),
+        ("directory.id=AAAAAAAAAAAAAAAAAAAAAA", "its directory.id is one that Kafka reserves"),
+        ("directory.id=AAAAAAAAAAAAAAAAAAAAYw", "its directory.id is one that Kafka reserves"),
+        ("directory.id=AAAAAAAAAACAAAAAAAAAAA", "its directory.id is one that Kafka reserves"),
     ):
         values = read_meta_properties((known + text).encode())
         assert refused_meta_properties(values) == told
@@ -128,7 +132,7 @@ def test_a_node_with_such_a_directory_id_is_no_voter_on_another_disk(tmp_path: P
         node.append(voters_batch(12, 2, 1, 2, 3))
     path = nodes[1].home / "meta.properties"
     path.write_text(
-        path.read_text().replace("directory.id=AAAAAAAAAAAAAAAAAAAAAg", "directory.id=zz")
+        path.read_text().replace("directory.id=AAAAAAAAAAAAAAAAAAAAZg", "directory.id=zz")
     )
     found = audit(tmp_path)
     told = [one.check for one in found.findings if one.row.replica == "2"]

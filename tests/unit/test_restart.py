@@ -37,6 +37,7 @@ from tests.unit.audit_logs import (
     audit,
     copied_at,
     copied_live,
+    disk_text,
     found,
     healthy_log,
     healthy_state,
@@ -49,7 +50,6 @@ from tests.unit.audit_logs import (
     snapshot,
     stopped,
     topic,
-    uuid_text,
     voters_batch,
 )
 from tests.unit.faults.borders import cut_at
@@ -157,7 +157,7 @@ def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_p
     on_its_disks(nodes)
     for number, node in enumerate(nodes[1:], 2):
         path = node.home / "meta.properties"
-        path.write_text(path.read_text().replace(uuid_text(number), uuid_text(90 + number)))
+        path.write_text(path.read_text().replace(disk_text(number), disk_text(90 + number)))
     told = answers(tmp_path)
     assert told["1"].safety == Safety.UNKNOWN
     assert "no leader can be elected without the old disks of voters 2 and 3" in told["2"].reason
@@ -175,7 +175,7 @@ def test_a_start_would_make_up_the_directory_id_that_a_voter_has_lost(tmp_path: 
     assert {label: one.safety for label, one in told.items()} == {
         "1": Safety.SAFE, "2": Safety.UNSAFE, "3": Safety.SAFE,
     }  # fmt: skip
-    assert f"write back directory.id={uuid_text(2)}" in told["2"].reason
+    assert f"write back directory.id={disk_text(2)}" in told["2"].reason
 
 
 def test_one_of_two_voters_is_too_many_to_lose(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_one_of_two_voters_is_too_many_to_lose(tmp_path: Path) -> None:
     for node in nodes:
         node.append(voters(FIRST + 1, 1, 2))
     path = nodes[1].home / "meta.properties"
-    path.write_text(path.read_text().replace(uuid_text(2), uuid_text(92)))
+    path.write_text(path.read_text().replace(disk_text(2), disk_text(92)))
     assert answers(tmp_path)["3"].reason == (
         "nothing is lost; but no leader can be elected without the old disk of voter 2: what starts waits for one"
     )
@@ -659,6 +659,18 @@ def test_a_voter_whose_copy_knows_nothing_of_its_vote(
     assert all("the node had a part in the election of epoch 3" in one for one in words)
 
 
+def test_a_quorum_state_that_was_set_back_behind_an_epoch_that_the_node_led(tmp_path: Path) -> None:
+    """It was stopped before it wrote anything."""
+    node = quorum(tmp_path)[2]
+    stopped(node, 12)
+    node.epochs([(1, 0), (2, 8), (3, 12)])
+    node.quorum_state(leaderId=-1, leaderEpoch=3)
+    assert told(tmp_path, "3")[0] == Safety.SAFE
+    node.quorum_state(leaderId=-1, leaderEpoch=2)
+    why = "its quorum-state is older than its leader-epoch-checkpoint, so it could vote twice"
+    assert told(tmp_path, "3") == (Safety.UNSAFE, why, None)
+
+
 @pytest.mark.parametrize(("age_ms", "safety"), [(500, Safety.SAFE), (120_000, Safety.UNSAFE)])
 def test_voters_that_were_set_back_are_not_excused_by_what_came_a_moment_later(
     age_ms: int, safety: Safety, tmp_path: Path
@@ -781,12 +793,12 @@ def described(root: Path, *rows: tuple[object, ...]) -> None:
 @pytest.mark.parametrize(
     ("end", "fetched_ms", "directory", "safety"),
     [
-        (15, NOW, uuid_text(3), Safety.SAFE),
+        (15, NOW, disk_text(3), Safety.SAFE),
         (15, NOW, ZERO_UUID, Safety.SAFE),
-        (14, NOW, uuid_text(3), Safety.UNSAFE),
-        (15, NOW - 1, uuid_text(3), Safety.UNSAFE),
-        (15, NOW + 60_000, uuid_text(3), Safety.UNSAFE),
-        (15, NOW, uuid_text(2), Safety.UNSAFE),
+        (14, NOW, disk_text(3), Safety.UNSAFE),
+        (15, NOW - 1, disk_text(3), Safety.UNSAFE),
+        (15, NOW + 60_000, disk_text(3), Safety.UNSAFE),
+        (15, NOW, disk_text(2), Safety.UNSAFE),
     ],
 )
 def test_what_a_node_has_asked_for_since_it_was_copied_is_not_lost(
@@ -794,7 +806,7 @@ def test_what_a_node_has_asked_for_since_it_was_copied_is_not_lost(
 ) -> None:
     """Its files were written to a moment after what they lack, by the clocks; it had it later."""
     copied_at(copied_live(tmp_path)[2], NOW - 1)
-    old = (3, uuid_text(4), 9, NOW - 60_000, NOW - 60_000)
+    old = (3, disk_text(4), 9, NOW - 60_000, NOW - 60_000)
     described(tmp_path, (3, directory, end, fetched_ms, fetched_ms), old)
     assert beside_the_leader(tmp_path)["3"].safety == safety
 

@@ -29,11 +29,11 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    disk_text,
     healthy_log,
     quorum,
     snapshot,
     stopped,
-    uuid_text,
     voters_batch,
 )
 from tests.unit.faults.table import LATER
@@ -60,7 +60,7 @@ def forget(nodes: list[Node]) -> None:
 
 def named(*voters: int) -> Members:
     """Voters with the directories of their numbers."""
-    return tuple((one, uuid_text(one)) for one in voters)
+    return tuple((one, disk_text(one)) for one in voters)
 
 
 def test_by_quorum_state(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ SETS = st.lists(st.integers(1, 7), unique=True, max_size=5)
 def test_majorities_that_share_nobody(one: list[int], other: list[int], by_id: bool) -> None:
     """Against every majority of one set and every majority of the other."""
     mine, theirs = (
-        tuple((voter, None if by_id else uuid_text(voter)) for voter in sorted(some))
+        tuple((voter, None if by_id else disk_text(voter)) for voter in sorted(some))
         for some in (one, other)
     )
     found = disjoint_majorities(mine, theirs)

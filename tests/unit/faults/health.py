@@ -6,7 +6,7 @@ from typing import Any
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import control_record, metadata_record
-from tests.unit.audit_logs import NO_OP, Batch, Node, healthy_log
+from tests.unit.audit_logs import NO_OP, Batch, Node, disk_text, healthy_log
 from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
 
 NOBODY = dict.fromkeys(("isr", "replicas", "removingReplicas", "addingReplicas"))
@@ -211,7 +211,7 @@ def voters(base: int, *numbers: int, ms: int = LATER) -> Batch:
     members = [
         {
             "voterId": number,
-            "voterDirectoryId": uuid(number),
+            "voterDirectoryId": disk_text(number),
             "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
             "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
         }
@@ -242,7 +242,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "node_identity_unique", "critical", "8", sound=on_its_disks,
-    says="Folders 8 and 2 have one directory, AAAAAAAAAAAAAAAAAAAAAg, and name two nodes, 8 and 2",
+    says="Folders 8 and 2 have one directory, AAAAAAAAAAAAAAAAAAAAZg, and name two nodes, 8 and 2",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """A voter's disk was cloned, and the clone is ahead of the copy of the voter."""
@@ -299,7 +299,7 @@ def on_another_disk(nodes: list[Node]) -> None:
     """The voter set names another disk of node 2 than it has."""
     on_its_disks(nodes)
     path = nodes[1].home / "meta.properties"
-    path.write_text(path.read_text().replace(uuid(2), uuid(99)))
+    path.write_text(path.read_text().replace(disk_text(2), disk_text(99)))
 
 
 def registered_at(port: int) -> Damage:

@@ -104,6 +104,36 @@ def _(nodes: list[Node]) -> None:
     nodes[0].segment(0).write_bytes(b"")
 
 
+@fault(
+    "offsets_contiguous", "critical", "1", 9, 0, "this log ends at offset 9 after the next start",
+    sound=lambda nodes: nodes[0].segment(12).touch(),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A last segment without a batch is where Kafka ends a log."""
+    nodes[0].segment(9).touch()
+
+
+@fault(
+    "offsets_contiguous", "critical", "1", 3, 0, "no record at offsets 3 to 5, and reads on behind them",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[0].segment(3).touch()
+
+
+@fault(
+    "log_tail_complete", "warning", "1", 9, 0, "goes on from offset 9", also="offsets_contiguous"
+)
+def _(nodes: list[Node]) -> None:
+    nodes[0].segment(9).write_bytes(bytes(4096))
+
+
+@fault(
+    "segment_complete", "critical", "1", 3, 0, "cut the log at offset 3", also="offsets_contiguous"
+)
+def _(nodes: list[Node]) -> None:
+    nodes[0].segment(3).write_bytes(bytes(4096))
+
+
 @fault("offsets_contiguous", "critical", "1", 3, AT[3], "Kafka does not notice it when it starts")
 def _(nodes: list[Node]) -> None:
     """A file's last offset is 2^31 - 1 above its name."""

@@ -9,12 +9,14 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     describe,
+    disk_text,
     feature,
     healthy_log,
     leader_change,
     producer_ids,
     replace_batch,
     snapshot,
+    stopped,
     topic,
     uuid_text,
     voters_batch,
@@ -106,7 +108,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "node_identity_unique", "critical", "3", says="one directory, AAAAAAAAAAAAAAAAAAAAAQ, and name two",
+    "node_identity_unique", "critical", "3", says="one directory, AAAAAAAAAAAAAAAAAAAAZQ, and name two",
     sound=lambda nodes: nodes[2].meta(directory=9),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -120,6 +122,21 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
+
+
+def _led_epoch_3(nodes: list[Node], quorum_state: int) -> None:
+    """It was stopped before it wrote anything."""
+    stopped(nodes[2], 12)
+    nodes[2].epochs([(1, 0), (2, 8), (3, 12)])
+    nodes[2].quorum_state(leaderId=-1, leaderEpoch=quorum_state)
+
+
+@fault(
+    "quorum_state_present", "warning", "3", says="knows epoch 2, but its leader-epoch-checkpoint knows epoch 3",
+    sound=lambda nodes: _led_epoch_3(nodes, 3),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _led_epoch_3(nodes, 2)
 
 
 @fault("meta_properties_valid", "warning", "2", says="cannot be read")
@@ -142,15 +159,18 @@ def _(nodes: list[Node]) -> None:
 def _directory(text: str) -> Damage:
     def damage(nodes: list[Node]) -> None:
         path = nodes[1].home / "meta.properties"
-        path.write_text(path.read_text().replace(uuid_text(2), text))
+        path.write_text(path.read_text().replace(disk_text(2), text))
 
     return damage
 
 
 fault(
     "meta_properties_valid", "warning", "2", says="its directory.id is not a UUID",
-    sound=_directory(uuid_text(2) + "=="),
+    sound=_directory(disk_text(2) + "=="),
 )(_directory("zz"))  # fmt: skip
+fault("meta_properties_valid", "warning", "2", says="its directory.id is one that Kafka reserves")(
+    _directory(uuid_text(99))
+)
 
 
 def _bootstrap(name: str, level: int = 1) -> Damage:
@@ -268,7 +288,7 @@ def _backup_of_1(nodes: list[Node], directory: int | None) -> None:
     """A second folder of node 1, with another directory id or none."""
     home = nodes[0].home
     backup = shutil.copytree(home, home.parent / "old-1") / "meta.properties"
-    own, other = (f"directory.id={uuid_text(number)}\n" for number in (1, directory or 1))
+    own, other = (f"directory.id={disk_text(number)}\n" for number in (1, directory or 1))
     backup.write_text(backup.read_text().replace(own, "" if directory is None else other))
 
 

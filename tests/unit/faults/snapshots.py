@@ -313,7 +313,7 @@ def _of_dynamic_quorum(nodes: list[Node]) -> None:
 
 
 @fault(
-    "snapshots_agree", "critical", "2", 6, says="voter 1 AAAAAAAAAAAAAAAAAAAAAQ is missing",
+    "snapshots_agree", "critical", "2", 6, says="voter 1 AAAAAAAAAAAAAAAAAAAAZQ is missing",
     also="snapshot_equals_replay", sound=_of_dynamic_quorum,
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
