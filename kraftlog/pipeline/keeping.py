@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from kraftlog.config import Options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import all_tables
+from kraftlog.pipeline.lost_rows import lost_rows
 from kraftlog.pipeline.run import lake_key, lake_of
 from kraftlog.pipeline.writing import compact_all, expire_all, leased, publish, writing
+from kraftlog.plain import listed, numbers
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lease import at_work
 from kraftlog.tables.place import state_of
@@ -42,7 +44,12 @@ def check(options: Options) -> Checked:
     marks = lake.marks(all_tables())
     files = sum(one.file_count for one in marks.values())
     how = "read and compared with their checksums" if options.verify else "there in full size"
-    return Checked([], f"{lake.root}: {len(marks)} tables, {files:,} files, all {how}")
+    lost = lost_rows(lake, lake.read("runs").to_pylist()) if "runs" in marks else {}
+    summary = f"{lake.root}: {len(marks)} tables, {files:,} files, all {how}"
+    if lost:
+        names = sorted({name for one in lost.values() for name in one})
+        summary += f"; {listed(names)} {'holds' if len(names) == 1 else 'hold'} no rows of {'run' if len(lost) == 1 else 'runs'} {numbers(lost, 20)}, and no input tells them again"
+    return Checked([], summary)
 
 
 def compact_lake(options: Options, least: int) -> str:

@@ -210,7 +210,11 @@ LINEAGES = per_run(
     column("batch_count", LONG, "record batches that follow the base"),
     column("digest", TEXT, "hash over the ids of the base's and these batches"),
     promises=(
-        unique("lineage", "stretch", why="one row per stretch: no copy's own history has the name of another"),
+        unique(
+            "lineage",
+            "stretch",
+            why="one row per stretch: no copy's own history has the name of another",
+        ),
     ),
 )
 
