@@ -27,7 +27,7 @@ from kraftlog.pipeline.explained import moments_in
 from kraftlog.pipeline.histories import holds_at
 from kraftlog.pipeline.lost_rows import lost_rows
 from kraftlog.pipeline.run import newest_run
-from kraftlog.plain import listed, numbers
+from kraftlog.plain import listed, runs_text
 from kraftlog.quorum.holdings import Range
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import Row
@@ -73,7 +73,7 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
             )
     replicas = [*both("replicas")]
     if lost:
-        text = f"which are new or gone cannot be told: the lake does not hold what the audit of run {numbers(lost)} found"
+        text = f"which are new or gone cannot be told: the lake does not hold what {runs_text(lost)} found"
         yield {"kind": "finding", "change": "changed", "name": "findings", "text": text}
     else:
         yield from finding_changes(*map(placed, both("findings"), replicas))

@@ -4,9 +4,10 @@ In: a lake and some of its runs. Out: for each the tables of which it has no row
 had some: they lay in files that are gone, and no input tells them again, or that step was not done.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.audit.run import FAILED
@@ -14,13 +15,14 @@ from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import RUN_ID
 
-_ASKED = {
-    "check_results": ["check", "result", "judged"],
-    "findings": ["check"],
+_COLUMNS = {
+    "check_results": ["result", "judged"],
+    "findings": [],
     "replicas": ["log_start_offset", "log_end_offset"],
     "epochs": [],
     "lineages": [],
 }
+_NONE = frozenset[str]()
 
 
 def lost_rows(lake: Lake, runs: Iterable[Row]) -> dict[int, list[str]]:
@@ -29,28 +31,31 @@ def lost_rows(lake: Lake, runs: Iterable[Row]) -> dict[int, list[str]]:
     """
     numbers = {row[RUN_ID.name]: row["number"] for row in runs}
     chosen = ds.field(RUN_ID.name).isin(list(numbers))
-    held: dict[str, dict[str, list[Row]]] = {}
-    for name, columns in _ASKED.items():
-        if lake.exists(name):
-            held[name] = defaultdict(list)
-            for row in lake.rows(name, [RUN_ID.name, *columns], chosen).to_pylist():
-                held[name][row[RUN_ID.name]].append(row)
+    rows = {
+        name: lake.rows(name, [RUN_ID.name, *columns], chosen)
+        for name, columns in _COLUMNS.items()
+        if lake.exists(name)
+    }
+    had = dict.fromkeys(rows, frozenset(numbers)) | {"findings": _NONE, "lineages": _NONE}
+    if (checks := rows.get("check_results")) is not None:
+        had["findings"] = _ids(checks.filter(pc.equal(checks.column("result"), FAILED)))
+        had["lineages"] = _ids(checks.take(_of_shared(checks)))
+    if (logs := rows.get("replicas")) is not None:
+        is_empty = pc.equal(logs.column("log_start_offset"), logs.column("log_end_offset"))
+        had["epochs"] = _ids(logs.filter(pc.invert(is_empty)))
+    lost = {name: had[name] - _ids(held) for name, held in rows.items()}
     found = {
-        number: [name for name in held if not held[name][one] and _had(name, one, held)]
-        for one, number in numbers.items()
+        number: [name for name in lost if one in lost[name]] for one, number in numbers.items()
     }
     return {number: names for number, names in sorted(found.items()) if names}
 
 
-def _had(table: str, run_id: str, held: Mapping[str, Mapping[str, list[Row]]]) -> bool:
-    """Whether a run must have had rows in a table, by what others hold of it."""
-    checks, replicas = (
-        held[name][run_id] if name in held else [] for name in ("check_results", "replicas")
-    )
-    if table == "findings":
-        return any(one["result"] == FAILED for one in checks)
-    if table == "epochs":
-        return any(one["log_start_offset"] != one["log_end_offset"] for one in replicas)
-    if table == "lineages":
-        return any(place["replica"] is None for one in checks for place in one["judged"] or ())
-    return True
+def _of_shared(checks: pa.Table) -> pa.Array:
+    """The rows of checks that have judged the history of all copies together."""
+    judged = checks.column("judged").combine_chunks()
+    is_shared = pc.is_null(pc.struct_field(pc.list_flatten(judged), "replica"))
+    return pc.list_parent_indices(judged).filter(is_shared)
+
+
+def _ids(rows: pa.Table) -> frozenset[str]:
+    return frozenset(rows.column(RUN_ID.name).unique().to_pylist())

@@ -21,7 +21,7 @@ from kraftlog.log.storage import absolute, refuse_below_input
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import lake_of
-from kraftlog.plain import numbers, tell
+from kraftlog.plain import runs_text, tell
 from kraftlog.quorum.side_evidence import read_side_file
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake, Mark
@@ -147,7 +147,7 @@ def _tell_lost(lake: Lake, taken: Taken) -> None:
         lost = {one["number"] for one in runs if one[RUN_ID.name] in ids - left} - {told_anew}
         if lost:
             tell(
-                f"{lake.path(name)} holds no rows of {'run' if len(lost) == 1 else 'runs'} {numbers(sorted(lost), 20)} any more: whatever it told of them is lost"
+                f"{lake.path(name)} holds no rows of {runs_text(sorted(lost))} any more: whatever it told of them is lost"
             )
 
 

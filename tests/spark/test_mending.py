@@ -246,7 +246,7 @@ def test_rows_of_earlier_runs_that_are_lost_are_named(
         assert "findings holds no rows of run 1, and no input" in checked.summary
         lake = ["--lake", lab.lake.root]
         assert main(["changes", *lake, "--since", "1", "--run", "2"]) == 0
-        assert "the lake does not hold what the audit of run 1 found" in capsys.readouterr().out
+        assert "the lake does not hold what run 1 found" in capsys.readouterr().out
         if is_grown:
             assert main(["changes", *lake]) == 0
             assert "nothing is different" in capsys.readouterr().out
