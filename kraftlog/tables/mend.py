@@ -74,7 +74,7 @@ def _lost_runs(lake: Lake, damage: Damage) -> frozenset[str]:
     the table's log does not tell them.
     """
     ids = lake.read("runs", [RUN_ID.name]).column(0).to_pylist() if lake.exists("runs") else []
-    if not damage.lost or damage.whole is not None:
+    if not damage.is_log_whole or not damage.lost or damage.whole is not None:
         return frozenset(ids)
     lost = [file for file, _ in lake.files(damage.table) if file["path"] in damage.lost]
     bounds = [[file.get(f"{end}.{RUN_ID.name}") for end in ("min", "max")] for file in lost]
