@@ -73,6 +73,11 @@ def voters_text(ids: Collection[int]) -> str:
     return f"{'voter' if len(ids) == 1 else 'voters'} {numbers(ids)}"
 
 
+def runs_text(numbers_of: Collection[int]) -> str:
+    """Runs of a lake in words: run 1, runs 1 and 2."""
+    return f"{'run' if len(numbers_of) == 1 else 'runs'} {numbers(numbers_of, 20)}"
+
+
 def host_port(host: str, port: int | str) -> str:
     """HOST:PORT as Kafka's tools take it: an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

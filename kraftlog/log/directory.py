@@ -91,10 +91,10 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
 
 
 def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:
-    """Labels are the paths below a root; where two roots give the same one, the root's own name
-    goes before it.
+    """Labels are the paths below a root; where two roots give the same one, or it is the name of the
+    history that all share, the root's own name goes before it.
     """
-    count = Counter(one.label for one in replicas)
+    count = Counter([names.MAIN, *(one.label for one in replicas)])
     taken: Counter[str] = Counter()
     result = []
     for one in replicas:

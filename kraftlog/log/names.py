@@ -12,6 +12,11 @@ LOG_FOLDER = "__cluster_metadata-0"
 METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 """What a partition.metadata in that folder names."""
 
+MAIN = "main"
+"""What the history is called that all copies share, where each contradicting copy's own goes by its
+label: no copy has this one.
+"""
+
 LOG = "log"
 CHECKPOINT = "checkpoint"
 BOOTSTRAP = "bootstrap_checkpoint"

@@ -12,19 +12,22 @@ epochs at the same offsets, KIP-595 ("Log Matching").
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from posixpath import relpath
 from typing import Any
 
 import pyarrow.dataset as ds
 
-from kraftlog.errors import UsageError
+from kraftlog.errors import LakeError, UsageError
 from kraftlog.explain.elections import Elected, elected_by
 from kraftlog.explain.subject import Subject
 from kraftlog.explain.timeline import Held, between, net, object_rows
 from kraftlog.pipeline.explained import moments_in
 from kraftlog.pipeline.histories import holds_at
+from kraftlog.pipeline.lost_rows import lost_rows
 from kraftlog.pipeline.run import newest_run
+from kraftlog.plain import listed, runs_text
 from kraftlog.quorum.holdings import Range
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import Row
@@ -62,8 +65,18 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
     def both(name: str) -> Iterator[list[Row]]:
         return (lake.rows_of_run(name, one["run_id"]) for one in (before, after))
 
+    lost = lost_rows(lake, (before, after))
+    for number, names in lost.items():
+        if gone := _COMPARED.intersection(names):
+            raise LakeError(
+                f"{lake.root}: the lake holds no {listed(sorted(gone))} of run {number}, so that nothing can be compared with it; name other runs with --since and --run"
+            )
     replicas = [*both("replicas")]
-    yield from finding_changes(*map(placed, both("findings"), replicas))
+    if lost:
+        text = f"which are new or gone cannot be told: the lake does not hold what {runs_text(lost)} found"
+        yield {"kind": "finding", "change": "changed", "name": "findings", "text": text}
+    else:
+        yield from finding_changes(*map(placed, both("findings"), replicas))
     yield from _replicas(*replicas)
     yield from _elections(*map(elected_by, both("epochs"), replicas))
     old, new = (_History.of(lake, one) for one in (before, after))
@@ -72,6 +85,9 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
         change, text = _other(old, new, parts)
         yield {"kind": "history", "change": change, "name": MAIN, "text": text}
     yield from _objects(lake, old, new)
+
+
+_COMPARED = {"replicas", "epochs", "lineages"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,23 +177,33 @@ def _objects(lake: Lake, old: _History, new: _History) -> Iterator[Row]:
             yield from object_rows(net(moments_in(lake, subject), old.end, new.end))
         return
     kept = {one.run: one.versions for one in state_of(lake.root).published}
+    states = []
     for one in (old, new):
-        if one.run not in kept:
-            text = f"which objects differ cannot be told: the lake no longer keeps its tables as run {one.run} left them (option keep_runs)"
+        held = _state_at(lake, kept.get(one.run), one.end)
+        if held is None:
+            text = f"which objects differ cannot be told: the lake keeps its tables as run {one.run} left them no longer (option keep_runs), or another client has deleted them"
             yield {"kind": "history", "change": "changed", "name": MAIN, "text": text}
             return
-    states = [_state_at(lake, kept[one.run], one.end) for one in (old, new)]
+        states.append(held)
     yield from object_rows(between(*states))
 
 
-def _state_at(lake: Lake, versions: Mapping[str, int], offset: int) -> Held:
-    """What the shared history held at an offset, in some versions of the tables."""
+def _state_at(lake: Lake, versions: Mapping[str, int] | None, offset: int) -> Held | None:
+    """What the shared history held at an offset, in some versions of the tables; None where these
+    are not kept, or their files are gone.
+    """
+    with suppress(LakeError):
+        return None if versions is None else _held_at(lake, versions, offset)
+    return None
+
+
+def _held_at(lake: Lake, versions: Mapping[str, int], offset: int) -> Held:
     chosen = (ds.field("lineage") == MAIN) & holds_at(offset)
     return {
         (name, TABLE[name].key_of(value)): value
         for name in SHOWN
         if name in versions
-        for value in SHOWN[name].values(lake.dataset(name, versions[name]).to_table(filter=chosen))
+        for value in SHOWN[name].values(lake.rows(name, chosen=chosen, version=versions[name]))
     }
 
 

@@ -171,7 +171,7 @@ class _Records:
             ds.field("offset") < self.subject.end
         )
         tables = [
-            self.lake.dataset(name).to_table(columns=columns, filter=inside)
+            self.lake.rows(name, columns, inside)
             for name, columns in (("records", _ENVELOPE), ("control_records", None))
             if self.lake.exists(name)
         ]
@@ -185,7 +185,7 @@ class _Records:
         )
         in_logs = (ds.field("file_kind") == names.LOG) & ds.field("crc_valid")
         columns = ["replica", "batch_id", "base_offset"]
-        return self.lake.dataset("batches").to_table(columns=columns, filter=inside & in_logs)
+        return self.lake.rows("batches", columns, inside & in_logs)
 
     @cached_property
     def _lineages(self) -> dict[str, str]:
@@ -301,7 +301,7 @@ def _config_of(kind: int, name: str | None) -> ds.Expression:
 
 
 def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[_Step]:
-    rows = lake.dataset(table).to_table(filter=chosen)
+    rows = lake.rows(table, chosen=chosen)
     when = rows.select(["lineage", *(one.name for one in VALIDITY)]).to_pylist()
     versions: dict[tuple[str, Any], list[tuple[Row, Data]]] = {}
     for row, value in zip(when, SHOWN[table].values(rows), strict=True):

@@ -62,14 +62,14 @@ def shared_versions(
     wanted = ds.field("lineage") == MAIN
     if holding:
         wanted &= ds.field("is_current")
-    return lake.dataset(name).to_table(columns=list(columns), filter=wanted)
+    return lake.rows(name, columns, wanted)
 
 
 def small_tables_at(lake: Lake, offset: int) -> dict[str, HeldVersions]:
     """What the lake's tables but the partitions hold of the shared lineage at an offset."""
     held = (ds.field("lineage") == MAIN) & holds_at(offset)
     names = [name for name in history_tables() if name != "partitions"]
-    return {name: HeldVersions(name, lake.dataset(name).to_table(filter=held)) for name in names}
+    return {name: HeldVersions(name, lake.rows(name, chosen=held)) for name in names}
 
 
 def write_faults(lake: Lake, rows: pa.Table) -> list[tuple[str, AddedFile]]:

@@ -41,10 +41,12 @@ class GoesOn(NamedTuple):
 
 def goes_on_from(lake: Lake, end_offset: int | None, limits: Thresholds) -> GoesOn:
     """What a run can go on from whose history has grown since the table `partitions` was written,
-    which ends at an offset. Where that run's history was told, but not to its end, in this version,
-    or by these limits, all is told anew.
+    which ends at an offset. Where the lake has lost what had no effect up to there, or that run's
+    history was told, but not to its end, in this version, or by these limits, all is told anew.
     """
     number = lake.run_number("partitions")
+    if lake.run_number(REPLAY_FAULTS.name) != number:
+        return GoesOn(None, None)
     if end_offset is None or lake.run_number(JUDGED.name) != number:
         return GoesOn(end_offset, None)
     writer = run_numbered(lake, number)

@@ -3,13 +3,16 @@
 In: options. Out: sentences. Checking writes nothing and needs no lease; the others hold it.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from kraftlog.config import Options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import all_tables
+from kraftlog.pipeline.lost_rows import lost_rows
 from kraftlog.pipeline.run import lake_key, lake_of
 from kraftlog.pipeline.writing import compact_all, expire_all, leased, publish, writing
+from kraftlog.plain import runs_text
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lease import at_work
 from kraftlog.tables.place import state_of
@@ -42,7 +45,15 @@ def check(options: Options) -> Checked:
     marks = lake.marks(all_tables())
     files = sum(one.file_count for one in marks.values())
     how = "read and compared with their checksums" if options.verify else "there in full size"
-    return Checked([], f"{lake.root}: {len(marks)} tables, {files:,} files, all {how}")
+    whole = f"{lake.root}: {len(marks)} tables, {files:,} files, all {how}"
+    runs = lake.read("runs").to_pylist() if "runs" in marks else []
+    lost = defaultdict[str, list[int]](list)
+    for number, names in lost_rows(lake, runs).items():
+        for name in names:
+            lost[name].append(number)
+    parts = (f"; {name} holds no rows of {runs_text(held)}" for name, held in lost.items())
+    summary = whole + "".join(parts) + (", and no input tells them again" if lost else "")
+    return Checked([], summary)
 
 
 def compact_lake(options: Options, least: int) -> str:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,15 +21,15 @@ from kraftlog.log.storage import absolute, refuse_below_input
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import lake_of
-from kraftlog.plain import tell
+from kraftlog.plain import runs_text, tell
 from kraftlog.quorum.side_evidence import read_side_file
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake, Mark
 from kraftlog.tables.lease import Lease, holding
-from kraftlog.tables.mend import mend
+from kraftlog.tables.mend import Taken, mend
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.register import REGISTER, Published
-from kraftlog.tables.spec import TableSpec
+from kraftlog.tables.spec import RUN_ID, RUNS, TableSpec
 from kraftlog.tables.upkeep import compact, expire, forget_runs
 
 _SMALL_FILES = 5
@@ -62,8 +61,9 @@ def leased(options: Options, *, reads_input: bool = False) -> Iterator[tuple[Lak
         mended = _made_whole(Lake(root, lease.token, lease.opened), lease, options, reads_input)
         lake = Lake(root, lease.token, lease.opened)
         yield lake, lease
-        _tell_lost(lake, mended.ids)
-        publish(lake, lease, options, is_anew=mended.is_anew)
+        if mended is not None:
+            _tell_lost(lake, mended)
+        publish(lake, lease, options, is_anew=mended is not None)
 
 
 def _replicas(root: str, options: Options) -> list[Replica]:
@@ -95,18 +95,10 @@ def _cluster_ids(replicas: list[Replica]) -> Counter[str]:
     return Counter(sorted(one["cluster.id"] for one in read if one.get("cluster.id")))
 
 
-class _Mended(NamedTuple):
-    """The ids of the record batches that are to be decoded again; whether anything was damaged, so
-    that the versions which earlier runs have published may not be theirs any more.
-    """
-
-    ids: pa.Array
-    is_anew: bool
-
-
-def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -> _Mended:
+def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -> Taken | None:
     """Shut a dead owner out, and take out of the lake what is damaged, for the steps to write it
-    again.
+    again. None where nothing was: else the versions which earlier runs have published may not be
+    theirs any more.
 
     Raises LakeError for damage where the input is not to be read."""
     published = lease.state.published
@@ -122,7 +114,7 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
         tell(f"{lake.root}: the run before this one was killed; its work is taken over")
         lake.fence(spec for name, spec in all_tables().items() if name not in broken)
     if not found:
-        return _Mended(pa.array([], pa.string()), is_anew=False)
+        return None
     if not reads_input:
         one = found[0]
         raise LakeError(
@@ -131,8 +123,7 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
     for one in found:
         tell(f"{lake.path(one.table)} is damaged: {one.what}; this run makes it whole")
     finished = lake.run_number("runs") if all(one.table != "runs" for one in found) else 0
-    ids = mend(lake, found, max(finished, last.run if last else 0))
-    return _Mended(ids, is_anew=True)
+    return mend(lake, found, max(finished, last.run if last else 0))
 
 
 def _above_all_tokens(lake: Lake, lease: Lease, broken: Collection[str]) -> Lake:
@@ -146,8 +137,21 @@ def _above_all_tokens(lake: Lake, lease: Lease, broken: Collection[str]) -> Lake
     return replace(lake, token=lease.token)
 
 
-def _tell_lost(lake: Lake, mended: pa.Array) -> None:
-    """Name what the input no longer holds."""
+def _tell_lost(lake: Lake, taken: Taken) -> None:
+    """Name what the input no longer holds, and what no input tells again."""
+    _tell_lost_batches(lake, taken.contents)
+    runs = lake.read(RUNS.name, [RUN_ID.name, "number"]).to_pylist()
+    told_anew = lake.run_number(RUNS.name)
+    for name, ids in taken.runs.items():
+        left = {*lake.read(name, [RUN_ID.name]).column(0).to_pylist()}
+        lost = {one["number"] for one in runs if one[RUN_ID.name] in ids - left} - {told_anew}
+        if lost:
+            tell(
+                f"{lake.path(name)} holds no rows of {runs_text(sorted(lost))} any more: whatever it told of them is lost"
+            )
+
+
+def _tell_lost_batches(lake: Lake, mended: pa.Array) -> None:
     if not len(mended):
         return
     stored = lake.read("contents", ["batch_id"]).column("batch_id")

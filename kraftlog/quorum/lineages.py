@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from kraftlog.log import names
 from kraftlog.quorum.chain import Chain, whole
 from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 
-MAIN = "main"
+MAIN = names.MAIN
 
 LINKS = pa.schema(
     [("batch_id", pa.string()), ("base_offset", pa.int64()), ("end_offset", pa.int64())]

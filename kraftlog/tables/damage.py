@@ -31,7 +31,8 @@ class _ForeignFormatError(LakeError):
 @dataclass(frozen=True, slots=True)
 class Damage:
     """What is wrong with one table, in words; `lost` are the files (below its folder) that cannot
-    be read any more. Without a log nothing of a table can be read. `whole` is the last version
+    be read any more. Without a log nothing of a table can be read, and one that is not
+    `is_log_whole` may have named other files. `whole` is the last version
     before another writer changed its rows, or gathered files that have to stay apart; None where
     nobody has.
     """
@@ -40,6 +41,7 @@ class Damage:
     what: str
     lost: frozenset[str] = frozenset()
     has_log: bool = True
+    is_log_whole: bool = True
     whole: int | None = None
 
     @property
@@ -75,9 +77,10 @@ def _damage(
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
         return Damage(spec, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
-    if version is not None and published is not None:
-        if now < version:
-            return Damage(spec, "its log has lost its newest entries")
+    what = None
+    if version is not None and now < version:
+        what = "its log has lost its newest entries"
+    elif version is not None and published is not None:
         try:
             then = len(files)
             if now != version:
@@ -88,10 +91,12 @@ def _damage(
             raise
         except Exception as error:
             what = f"its history since version {version} cannot be read ({_first_words(error)})"
-            return Damage(spec, what)
-        if then != published.files.get(name):
-            return Damage(spec, "its log has lost entries")
+        else:
+            if then != published.files.get(name):
+                what = "its log has lost entries"
     lost = _lost_files(lake, name, files, deep)
+    if what is not None:
+        return Damage(spec, what, frozenset(lost), is_log_whole=False)
     if whole is not None:
         what = f"another writer has changed its rows or files after version {whole}"
         return Damage(spec, what, frozenset(lost), whole=whole)

@@ -175,7 +175,26 @@ class Lake:
 
     def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """A whole (small) table as Arrow."""
-        return self.dataset(name).to_table(columns=list(columns) if columns else None)
+        return self.rows(name, columns)
+
+    def rows(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        chosen: ds.Expression | None = None,
+        version: int | None = None,
+    ) -> pa.Table:
+        """The rows of a table that are chosen, as Arrow.
+
+        Raises LakeError where a file of it is gone or broken."""
+        try:
+            found = self.dataset(name, version)
+            return found.to_table(columns=list(columns) if columns else None, filter=chosen)
+        except (OSError, pa.ArrowInvalid) as error:
+            told = why(self.path(name), error) if isinstance(error, OSError) else "it is broken"
+            raise LakeError(
+                f"{self.path(name)}: a file of this table cannot be read ({told}); run over the input, which rebuilds what the input still holds"
+            ) from error
 
     def dataset(self, name: str, version: int | None = None) -> ds.Dataset:
         """One table for Arrow to scan.
@@ -231,7 +250,7 @@ class Lake:
         """The rows of one run; none where the table is not there yet."""
         if not self.exists(name):
             return []
-        found = self.dataset(name).to_table(filter=ds.field("run_id") == run_id, columns=columns)
+        found = self.rows(name, columns, ds.field("run_id") == run_id)
         rows: list[dict[str, Any]] = found.to_pylist()
         return rows
 

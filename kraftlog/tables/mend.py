@@ -1,40 +1,53 @@
 """A damaged lake → one that the next steps make whole: what others have written into it is undone,
 what is broken is taken out of the tables, and whatever is not there is written again from the input.
 
-In: `Damage`s, under our lease. Out: the ids of the record batches that are to be decoded again.
+In: `Damage`s, under our lease. Out: what is `Taken` out of the lake: record batches that are to be
+decoded again, and rows of runs, of which only those of the last can be told again.
 Tables of contents keep every batch that they still hold in full, as the disks may not hold it any
 more; tables of what is, and of what follows, are told anew; tables that hold rows per run keep
 those of earlier runs that are left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from kraftlog.relations import Row
 from kraftlog.tables.damage import Damage
-from kraftlog.tables.lake import Lake, Rewritten
+from kraftlog.tables.lake import Lake, Rewritten, held_by_all
 from kraftlog.tables.parquet import filesystem_of, write_file
 from kraftlog.tables.rewrite import Without, without
-from kraftlog.tables.spec import CONTENT, PER_RUN, TableSpec, decoded_tables
+from kraftlog.tables.spec import CONTENT, PER_RUN, RUN_ID, TableSpec, decoded_tables
 
 CONTENTS = ("records", "control_records", "record_faults", "contents")
 ON_DISKS = ("files", "batches", "faults")
 _NO_IDS = pa.array([], pa.string())
 
 
-def mend(lake: Lake, found: Sequence[Damage], number: int) -> pa.Array:
-    """Take out what is broken; `number` is that of the last run. The ids of the contents that are
-    no longer stored in full.
+class Taken(NamedTuple):
+    """What a lake has lost: the ids of the contents that are no longer stored in full; by table, the
+    ids of the runs whose rows may be among those that are gone.
     """
+
+    contents: pa.Array
+    runs: Mapping[str, frozenset[str]]
+
+
+def mend(lake: Lake, found: Sequence[Damage], number: int) -> Taken:
+    """Take out what is broken; `number` is that of the last run."""
     for one in found:
         if one.whole is not None:
             lake.undo_others(one.table, one.whole)
     found = [one for one in found if one.whole is None or one.lost]
-    for damage in found:
+    runs = {}
+    for damage in sorted(found, key=lambda one: one.table != "runs"):
         spec = damage.spec
+        if spec.mode == PER_RUN and spec.name != "runs":
+            runs[spec.name] = _lost_runs(lake, damage)
         if not damage.has_log:
             lake.begin_again(spec, number if spec.mode == CONTENT or spec.name == "runs" else 0)
         elif spec.mode == CONTENT or spec.name == "runs":
@@ -48,25 +61,48 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> pa.Array:
     if "runs" in names:
         lake.mark(decoded_tables()["runs"], number)
     if not names & set(decoded_tables()):
-        return _NO_IDS
+        return Taken(_NO_IDS, runs)
     # Without these the next run reads every file again, and says anew what lies on the disks.
     for name in ON_DISKS:
         if lake.exists(name):
             lake.empty(decoded_tables()[name], number)
-    return _forget_incomplete(lake) if names & set(CONTENTS) else _NO_IDS
+    return Taken(_forget_incomplete(lake) if names & set(CONTENTS) else _NO_IDS, runs)
+
+
+def _lost_runs(lake: Lake, damage: Damage) -> frozenset[str]:
+    """The ids of the runs whose rows the files may hold that cannot be read any more: of all, where
+    the table's log does not tell them.
+    """
+    ids = lake.read("runs", [RUN_ID.name]).column(0).to_pylist() if lake.exists("runs") else []
+    if not damage.is_log_whole or not damage.lost or damage.whole is not None:
+        return frozenset(ids)
+    lost = [file for file, _ in lake.files(damage.table) if file["path"] in damage.lost]
+    bounds = [[file.get(f"{end}.{RUN_ID.name}") for end in ("min", "max")] for file in lost]
+    return frozenset(
+        one for one in ids for low, high in bounds if (low or one) <= one <= (high or one)
+    )
 
 
 def _keep_earlier_runs(lake: Lake, spec: TableSpec, lost: frozenset[str], number: int) -> None:
-    """The rows of the last run are written again by its steps, those of other runs cannot be."""
+    """The rows of the last run are written again by its steps, as far as some are lost: if the input
+    has grown, they are not, and those of other runs never are.
+    """
     runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
+    last = runs.get(number, "")
     filesystem, folder = filesystem_of(lake.path(spec.name))
-    whole = [
-        f"{folder}/{one['path']}" for one, _ in lake.files(spec.name) if one["path"] not in lost
-    ]
+    parts: dict[bool, list[Row]] = {True: [], False: []}
+    for file, values in lake.files(spec.name):
+        parts[file["path"] in lost].append(held_by_all(file, values) | {"path": file["path"]})
+    whole = [f"{folder}/{one['path']}" for one in parts[False]]
     source = ds.dataset(whole, schema=spec.schema, filesystem=filesystem, format="parquet")
-    rows = source.to_table(filter=ds.field("run_id") != runs.get(number, ""))
+    rows = source.to_table()
+    of_last = pc.equal(rows.column(RUN_ID.name), last)
+    # What a run writes of a table goes from file to file together.
+    is_whole = pc.any(of_last).as_py() and all(one.get(RUN_ID.name) != last for one in parts[True])
+    if not is_whole:
+        rows = rows.filter(pc.invert(of_last))
     added = [write_file(lake.path(spec.name), rows)] if rows.num_rows else []
-    lake.empty(spec, number - 1, added)
+    lake.empty(spec, number if is_whole else number - 1, added)
 
 
 def _forget_incomplete(lake: Lake) -> pa.Array:

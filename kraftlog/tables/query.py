@@ -22,6 +22,11 @@ _AT_ONCE = 8
 _ROWS_AT_A_TIME = 1000
 _LOCKED: dict[str, Any] = {"enable_external_access": "false", "python_enable_replacements": "false"}
 _READING = ("SELECT", "EXPLAIN")
+_SEVERAL = "MULTI"
+"""What DuckDB takes a statement for in which a PIVOT stands that does not name its columns' values."""
+_WRITING = {"create", "insert", "copy"}
+_OF_ALL_TABLES = ("information_schema", "duckdb_", "pg_", "sqlite_", "show")
+"""How words begin that ask which tables and columns there are."""
 _NEAR = re.compile(r'syntax error at or near "(\w+)"')
 
 
@@ -37,7 +42,7 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
         database.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
         tables = _named(statement, lake.versions)
         try:
-            _require_query(database.extract_statements(statement))
+            _require_query(database.extract_statements(statement), _words(statement))
             _register(database, lake, tables)
             reader = database.sql(statement).to_arrow_reader(_ROWS_AT_A_TIME)
             for batch in reader:
@@ -47,20 +52,28 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
             raise UsageError(_sentence(error, lake, tables)) from error
 
 
-def _require_query(statements: list[Any]) -> None:
+def _require_query(statements: list[Any], words: set[str]) -> None:
     if len(statements) != 1:
         raise UsageError(f"this takes one query, and here are {len(statements)}")
     kind = statements[0].type.name
+    if kind == _SEVERAL:
+        kind = next(iter(map(str.upper, sorted(words & _WRITING))), _READING[0])
     if kind not in _READING:
         raise UsageError(f"only queries are answered here, and this is {kind}: a lake is read only")
 
 
 def _named(statement: str, tables: Iterable[str]) -> list[str]:
-    """The tables whose names stand in the statement; all of them where none does, as in
-    SHOW TABLES.
+    """The tables whose names stand in the statement; all of them where none does, or where it asks
+    which there are.
     """
-    words = {word.lower() for word in re.findall(r"\w+", statement)}
+    words = _words(statement)
+    if any(word.startswith(_OF_ALL_TABLES) for word in words):
+        return list(tables)
     return [name for name in tables if name in words] or list(tables)
+
+
+def _words(statement: str) -> set[str]:
+    return {word.lower() for word in re.findall(r"\w+", statement)}
 
 
 def _register(database: Any, lake: Lake, tables: list[str]) -> None:

@@ -209,6 +209,13 @@ LINEAGES = per_run(
     column("base_epoch", LONG, "epoch of its base snapshot"),
     column("batch_count", LONG, "record batches that follow the base"),
     column("digest", TEXT, "hash over the ids of the base's and these batches"),
+    promises=(
+        unique(
+            "lineage",
+            "stretch",
+            why="one row per stretch: no copy's own history has the name of another",
+        ),
+    ),
 )
 
 REPLAY_FAULTS = per_run(

@@ -16,6 +16,7 @@ from kraftlog.pipeline import judged as judged_table
 from kraftlog.pipeline import states
 from kraftlog.pipeline.audit import audit
 from kraftlog.pipeline.decode import decode
+from kraftlog.pipeline.judged import goes_on_from
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.collector import Collector, evidence_by
@@ -23,7 +24,8 @@ from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.replay import Origin
-from kraftlog.tables.spec import state_tables
+from kraftlog.tables.reports import JUDGED
+from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 from tests.golden.cases import DATA
 from tests.in_process import run_of
 
@@ -132,6 +134,16 @@ def test_what_cannot_be_gone_on_with_is_told_anew(
     told_by(anew)
     for name in (*state_tables(), "replay_faults", "judged"):
         assert contents(run, name) == contents(anew, name), name
+
+
+def test_where_what_had_no_effect_is_lost_all_is_told_anew(tmp_path: Path) -> None:
+    """A damaged lake is taken back by table: that of the last run's faults lacks them by now."""
+    run = run_of(DATA / "isolated" / "replicas", tmp_path / "lake")
+    assert told_by(run) is not None
+    run.lake.empty(JUDGED)
+    assert goes_on_from(run.lake, 100, run.quorum.thresholds) == (100, None)
+    run.lake.empty(REPLAY_FAULTS)
+    assert goes_on_from(run.lake, 100, run.quorum.thresholds) == (None, None)
 
 
 def contents(run: Run, name: str) -> list[str]:

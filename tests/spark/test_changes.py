@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from kraftlog.cli import main
 from kraftlog.config import Options, load_options
@@ -235,6 +236,20 @@ def test_objects_that_no_table_tells_any_more_are_not_told(
     texts = [one["text"] for one in rows if one["kind"] == "history"]
     assert texts[0].startswith("the shared history is another from offset 176 on")
     assert texts[1].startswith("which objects differ cannot be told")
+
+
+def test_objects_whose_files_another_client_has_deleted_are_not_told(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies("isolated", "2")
+    copies("isolated", "1")
+    for table in (tmp_path / "lake").iterdir():
+        if (table / "_delta_log").is_dir():
+            DeltaTable(str(table)).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    rows = changes(tmp_path / "lake", capsys)
+    assert not objects(rows)
+    texts = [one["text"] for one in rows if one["kind"] == "history"]
+    assert "or another client has deleted them" in texts[1]
 
 
 def test_runs_that_are_not_there(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.audit import recorded_exit_code
@@ -216,6 +217,70 @@ def test_what_the_input_no_longer_holds_is_named(
     assert 0 < lab.lake.read("records").num_rows < before, "what was whole has stayed"
     lab.run()
     assert lab.contents()["records"] == lab.known["records"]
+
+
+@pytest.mark.parametrize("is_grown", [False, True])
+def test_rows_of_earlier_runs_that_are_lost_are_named(
+    is_grown: bool, lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the last run are in another file, and stay, whatever the input does."""
+    lab.again()
+    first = lab.file_of("findings")
+    describes = [lab.root / node / "server.properties" for node in ("1", "2")]
+    try:
+        describes[0].write_text("broker.rack=a\n")
+        lab.run()
+        kept = lab.contents()["findings"]
+        run_id = newest_run(lab.lake)["run_id"]
+        if is_grown:
+            describes[1].write_text("broker.rack=b\n")
+        first.unlink()
+        capsys.readouterr()
+        assert lab.run().is_new == is_grown
+        findings = lab.lake.path("findings")
+        said = capsys.readouterr().err
+        assert f"{findings} holds no rows of run 1 any more: whatever it told of them" in said
+        assert said.count("any more") == 1
+        assert len(lab.lake.rows_of_run("findings", run_id)) == len(kept)
+        checked = check(load_options({"lake": lab.lake.root}))
+        assert "findings holds no rows of run 1, and no input" in checked.summary
+        lake = ["--lake", lab.lake.root]
+        assert main(["changes", *lake, "--since", "1", "--run", "2"]) == 0
+        assert "the lake does not hold what run 1 found" in capsys.readouterr().out
+        if is_grown:
+            assert main(["changes", *lake]) == 0
+            assert "nothing is different" in capsys.readouterr().out
+    finally:
+        for one in describes:
+            one.unlink(missing_ok=True)
+
+
+def test_a_run_whose_epochs_are_lost_is_not_compared(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.again()
+    mark = lab.root / "1" / "server.properties"
+    try:
+        mark.write_text("broker.rack=a\n")
+        lab.file_of("epochs").unlink()
+        shutil.rmtree(Path(lab.lake.path("lineages")))
+        lab.run()
+    finally:
+        mark.unlink()
+    capsys.readouterr()
+    assert main(["changes", "--lake", lab.lake.root]) == 2
+    assert "holds no epochs and lineages of run 1, so that nothing" in capsys.readouterr().err
+
+
+def test_of_a_file_that_is_gone_readers_say_the_table(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.again()
+    lab.file_of("lineages").unlink()
+    assert main(["explain", "topic", "real-1", "--lake", lab.lake.root]) == 2
+    said = capsys.readouterr().err
+    assert "/lineages: a file of this table cannot be read" in said
+    assert "run over the input, which rebuilds" in said
 
 
 def test_a_power_cut_takes_no_history(

@@ -19,6 +19,7 @@ from kraftlog.pipeline.metrics import MEASURES
 from kraftlog.pipeline.steps import run_steps
 from kraftlog.session.views import lake_views
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.place import lake_at
 from kraftlog.tables.query import answer
 from kraftlog.tables.spec import GROWING, PER_RUN
 from tests.in_process import InProcess
@@ -121,6 +122,7 @@ REFUSED = {
     "INSTALL httpfs": "read only",
     "SET threads = 1": "read only",
     "PRAGMA database_list": "read only",
+    "CREATE TABLE mine AS PIVOT runs ON number USING count(*)": "this is CREATE: a lake is read only",
     "SELECT * FROM read_csv('/etc/passwd')": "disabled",
     "SELECT * FROM read_parquet('https://c1/x')": "disabled",
     "SELECT * FROM '/etc/passwd'": "does not exist",
@@ -155,6 +157,31 @@ def test_sql_prints_as_other_commands_do(runs: Runs, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == '{"a":"NaN","b":[1.5,"-Infinity"]}\n'
     assert main(["sql", "SELECT name FROM features WHERE false", *lake]) == 0
     assert capsys.readouterr().out == ""
+
+
+NAMES = {
+    "SELECT count(*) AS n FROM information_schema.tables WHERE table_name <> 'runs'": -1,
+    "SELECT count(*) AS n FROM duckdb_views() WHERE NOT internal OR 'runs' = 'topics'": 0,
+    "SELECT count(*) AS n FROM (SHOW TABLES) WHERE name <> 'runs'": -1,
+}
+
+
+@pytest.mark.parametrize("query", NAMES)
+def test_which_tables_there_are_does_not_hang_on_the_names_in_the_query(
+    runs: Runs, query: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = ["--lake", runs.lake.root, "--format", "json"]
+    assert main(["sql", query, *lake]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["n"] == len(lake_at(runs.lake.root).versions) + NAMES[query]
+
+
+def test_a_pivot_finds_its_columns(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = ["--lake", runs.lake.root, "--format", "json"]
+    query = "PIVOT runs ON number USING count(*) GROUP BY replica_count"
+    assert main(["sql", query, *lake]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {name for row in found for name in row} >= {"replica_count", "1"}
 
 
 def test_sql_without_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,14 @@ def test_two_roots_with_the_same_labels(tmp_path: Path) -> None:
     assert found == ["monday/node-1", "tuesday/node-1", "node-2"]
 
 
+def test_no_label_is_the_name_of_the_history_that_all_share(tmp_path: Path) -> None:
+    for holder in ("main", "node-1"):
+        make_log(tmp_path / "copies" / holder)
+    assert labels(tmp_path / "copies") == ["copies/main", "node-1"]
+    assert labels(tmp_path / "copies" / "main") == ["main/main"]
+    assert labels(tmp_path) == ["copies/main", "copies/node-1"]
+
+
 def test_two_roots_with_the_same_name_and_labels(tmp_path: Path) -> None:
     for site in ("a", "b"):
         make_log(tmp_path / site / "copy" / "node-1")

@@ -55,6 +55,16 @@ def test_a_copy_departs_at_the_end_of_the_last_batch_that_it_shares(tmp_path: Pa
     ]
 
 
+def test_a_copy_in_a_folder_of_that_name_does_not_tell_the_shared_history(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path / "copies")
+    other = (producer_ids(2000), topic("b", 2))
+    replace_batch(nodes[2], 4, lambda one: replace(one, values=other).raw())
+    (tmp_path / "copies" / "3").rename(tmp_path / "copies" / MAIN)
+    found = read(tmp_path / "copies")
+    assert told(lineages(found)) == {MAIN: (0, BASES), "copies/main": (4, BASES)}
+    assert lineage_of(found, lineages(found))["copies/main"] == "copies/main"
+
+
 def test_a_tail_departs_where_it_begins(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER))

@@ -335,6 +335,42 @@ def test_what_others_changed_is_undone_once(lake: Lake) -> None:
     assert list(damages(lake, SPECS, known, deep=True)) == []
 
 
+def numbered(lake: Lake, *of: int) -> None:
+    told = [{"run_id": str(number), "number": number} for number in of]
+    lake.write(TABLES["runs"], pa.Table.from_pylist(told, schema=TABLES["runs"].schema), of[-1])
+
+
+def test_a_log_without_the_entry_that_gathered_its_files(lake: Lake) -> None:
+    """Those which it names again were deleted, as nobody needed them."""
+    numbered(lake, *range(1, 21))
+    before = [Path(lake.path("findings")) / file["path"] for file, _ in lake.files("findings")]
+    compact(lake, FINDINGS, 8)
+    known = published(lake)
+    for one in before:
+        one.unlink()
+    log(lake, -1).unlink()
+    (found,) = damages(lake, [FINDINGS], known)
+    assert found.what == "its log has lost its newest entries"
+    assert len(found.lost) == 20
+    taken = mend(lake, [found], 20)
+    assert taken.runs == {"findings": {str(number) for number in range(1, 21)}}
+    assert (rows(lake), lake.run_number("findings")) == ([], 19)
+
+
+@pytest.mark.parametrize("lost", [3, 20])
+def test_rows_of_the_last_run_stay_where_another_s_are_lost(lake: Lake, lost: int) -> None:
+    """The input may have grown by now, so that no step writes them again."""
+    numbered(lake, *range(1, 21))
+    known = published(lake)
+    paths = {file["min.run_id"]: file["path"] for file, _ in lake.files("findings")}
+    (Path(lake.path("findings")) / paths[str(lost)]).unlink()
+    (found,) = damages(lake, [FINDINGS], known)
+    assert mend(lake, [found], 20).runs == {"findings": {str(lost)}}
+    left = {row["run_id"] for row in lake.read("findings").to_pylist()}
+    assert left == {str(number) for number in range(1, 21)} - {str(lost)}
+    assert lake.run_number("findings") == (19 if lost == 20 else 20)
+
+
 def test_a_table_whose_old_entries_are_gone_keeps_its_rows(lake: Lake) -> None:
     known, before = published(lake), rows(lake)
     clean_up(lake)
