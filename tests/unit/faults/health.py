@@ -332,6 +332,6 @@ def folder(number: int, name: str, node: int = 0, brokers: tuple[bytes, ...] = R
 STRAY = "folders_match_topics"
 fault(STRAY, "info", "1", says="may just be deleting it", sound=folder(1, "a-0"))(folder(9, "a-0"))
 fault(
-    STRAY, "warning", "2", says="a-0 (topic id", sound=folder(1, "a-0", 1),
+    STRAY, "warning", "2", says="no record that leads there deletes it", sound=folder(1, "a-0", 1),
     also="brokers_unfenced",
 )(folder(9, "a-0", 1, HALF))  # fmt: skip
