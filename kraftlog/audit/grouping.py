@@ -7,13 +7,17 @@ a possible cause, or nothing. Source: Kafka 4.3.1's MetadataBatchLoader, Metadat
 deltas below it.
 """
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
 
-from kraftlog.audit.images import ELR_FIELDS
+from kraftlog.audit.images import ELR_FIELDS, is_scram_user
+from kraftlog.explain.words import scram_user_text
+from kraftlog.plain import some
 from kraftlog.quorum.evidence import ImageComparison, KeyDifference
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.scram import User, may_have_lost
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
 
 LEFT_CONFIGS = (
@@ -26,9 +30,14 @@ TAKEN_OVER = (
     "Set them on the topic and delete them again, so that all nodes hold the same."
 )
 LOST_SCRAM = (
-    "Kafka's loader itself can lose SCRAM users, where the last user of a mechanism is removed and another one added in one step. "
-    "Look for both before the snapshot's end, and set what is missing again."
+    "Kafka's own loader can lose SCRAM users, where others of their mechanism were removed in the step in which they are set. "
+    "Set what is missing again with kafka-configs, which writes new records."
 )
+KEEP_SCRAM = (
+    "Keep this snapshot: a node that begins without it can lose them again. "
+    "Where no node runs, start them first."
+)
+WRITTEN_SINCE = "Records behind it say anew what these users have, so that a node which begins with it goes on with a right state."
 ABORTED = (
     "Kafka's loader itself shows records of an aborted transaction, where another record follows the abort in one step. "
     "Compare with what was aborted before the snapshot's end."
@@ -54,24 +63,44 @@ def is_left_config(told: Sequence[KeyDifference]) -> bool:
     return bool(told) and all(one.stale_config for one in told)
 
 
+def scram_lost(quorum: Quorum, found: ImageComparison) -> list[User]:
+    """The users whom Kafka's loader may have lost, where two images differ by nothing else but
+    left configs.
+    """
+    others = (one for one in found.differences if not one.stale_config)
+    lost = [_scram_lost(quorum, one, found) for one in others]
+    return [one for one in lost if one is not None] if all(lost) else []
+
+
+def _scram_lost(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> User | None:
+    """The user whom one of both images lacks, where another one of its mechanism was removed: below
+    a base nobody knows.
+    """
+    if not is_scram_user(one) or not (found.has_base or one.change == "removed"):
+        return None
+    mechanism, name = json.loads(one.key.partition(":")[2])
+    is_told = found.has_base or may_have_lost(quorum, mechanism, found.end_offset)
+    return (mechanism, name) if is_told else None
+
+
 def image_note(quorum: Quorum, found: ImageComparison) -> str | None:
     """What of Kafka's own could have made two images differ, where they differ by more than left
     configs.
     """
-    causes = [_cause(one, found.has_base) for one in found.differences if not one.stale_config]
+    causes = [_cause(quorum, one, found) for one in found.differences if not one.stale_config]
     if causes and all(causes):
         return " ".join(dict.fromkeys(filter(None, causes)))
     return ABORTED if causes and aborts_before(quorum, found.end_offset) else None
 
 
-def _cause(one: KeyDifference, has_base: bool) -> str | None:
+def _cause(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> str | None:
     """What of Kafka's own may have made one object differ: in its snapshot, or in the one that the
     replay begins with.
     """
-    if one.key.startswith("scram_credentials:"):
+    if _scram_lost(quorum, one, found) is not None:
         return LOST_SCRAM
     if one.key.startswith(f"configs:[{TOPIC_RESOURCE},"):
-        is_left = one.change == "added" or (has_base and one.change == "removed")
+        is_left = one.change == "added" or (found.has_base and one.change == "removed")
         return TAKEN_OVER if is_left else None
     has_lost = one.cleared and ELR_FIELDS.issuperset(one.fields)
     return UNCLEARED if one.fields == ("partitionEpoch",) or has_lost else None
@@ -97,3 +126,9 @@ def record_note(record_type: str, kind: str) -> str:
     """The same of a record that could not be applied: a sentence to be added, or nothing."""
     note = _RECORDS.get((record_type, kind))
     return f" {note}" if note else ""
+
+
+def users_text(users: Sequence[User]) -> str:
+    """SCRAM users in a sentence."""
+    names = [scram_user_text(*one) for one in users]
+    return f"SCRAM {'user' if len(names) == 1 else 'users'} {some(names)}"

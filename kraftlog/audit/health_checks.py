@@ -10,9 +10,13 @@ from typing import Any, Unpack
 
 from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
 from kraftlog.audit.coverage import Coverage, Subject
+from kraftlog.audit.grouping import users_text
+from kraftlog.audit.triage import replicas_text
+from kraftlog.explain.words import scram_user_text
 from kraftlog.plain import counted, numbers, sentence, some
 from kraftlog.quorum.health import Health, Partition, Since
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.scram import User, lost_by_loading
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.write import ELR_FEATURE
@@ -678,4 +682,36 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             feature=feature,
             finalized=found.levels[feature],
             behind=nodes,
+        )
+
+
+def _no_scram(quorum: Quorum, found: Health) -> Reason:
+    removes = any(not one.is_set for one in found.past.scram.values())
+    return None if removes else "no record at hand removes a SCRAM user"
+
+
+@health_check(
+    "scram_users_outlive_restart", "warning", "state", "KIP-554, KIP-900",
+    "what a node reads when it starts gives all SCRAM users, as Kafka's own loader reads it",
+    action="watch", nothing=_no_scram,
+    meaning="""Kafka's loader takes what it reads at once as one step. Where a removal in that step
+    leaves a mechanism without a user, it can lose the users that are set in the same step, whichever
+    came first. A node begins with its newest snapshot, or with offset 0. These nodes begin so that
+    they lose the users that are named: nobody logs in as one there, and the node's next snapshot
+    lacks them.""",
+    advice="""Start such a node once it has written a snapshot that holds the users; by default one
+    is written within an hour. If a node was started before, set the users again with kafka-configs
+    once it runs. To set them again before the start need not help: they can be lost with it.""",
+)  # fmt: skip
+def scram_users(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    same: dict[tuple[User, ...], list[str]] = {}
+    for label, users in lost_by_loading(quorum).items():
+        same.setdefault(users, []).append(label)
+    for users, labels in same.items():
+        yield row(
+            found,
+            f"Kafka's own loader loses {users_text(users)} at the next start of {replicas_text(labels)}, as it reads in one step that others of the mechanism were removed. "
+            "Start such a node once it has written a newer snapshot that holds what it would lose. What is lost already, set again with kafka-configs.",
+            replicas=labels,
+            users=[scram_user_text(*one) for one in users],
         )

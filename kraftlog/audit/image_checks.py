@@ -10,11 +10,21 @@ from typing import Any
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.grouping import LEFT_CONFIGS, image_note, is_left_config
+from kraftlog.audit.grouping import (
+    KEEP_SCRAM,
+    LEFT_CONFIGS,
+    LOST_SCRAM,
+    WRITTEN_SINCE,
+    image_note,
+    is_left_config,
+    scram_lost,
+)
 from kraftlog.audit.triage import replicas_text
+from kraftlog.explain.words import scram_user_text
 from kraftlog.plain import counted, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.scram import User, written_since
 
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
 
@@ -86,26 +96,38 @@ def _comparison_row(
     listed = "; ".join(found.text for found in one.differences[:3])
     count = counted(one.difference_count, "place")
     places = [{"path": found.path, "offset": found.end_offset} for found in later]
-    note = image_note(quorum, one)
+    lost = scram_lost(quorum, one)
+    is_whole = bool(lost) and one.difference_count == len(one.differences)
+    end = max(found.end_offset for found in (one, *later))
+    is_past = is_whole and written_since(quorum, lost, end)
     files = some(list(map(_file, later)))
     which = "snapshot" if len(later) == 1 else "snapshots"
     again = f"The same differs in its later {which} {files}. " if later else ""
     return BadRow(
         one.replica,
         f"Snapshot {_file(one)} differs from {one.basis} in {count}: {listed}. "
-        f"{again}A node that loads it goes on with a wrong state. "
-        f"Set it aside and take another replica's snapshot.{' ' + note if note else ''}",
+        f"{again}{WRITTEN_SINCE if is_past else _to_do(quorum, one, lost)}",
         one.path,
         offset=one.end_offset,
         batch_leader_epoch=one.epoch,
         other_replica=one.other if one.other != one.replica else None,
+        severity="info" if is_past else None,
         evidence={
             "basis": one.basis,
             "difference_count": one.difference_count,
             "differences": _differences(one),
             **({"later": places} if later else {}),
+            **({"set_again": [scram_user_text(*user) for user in lost]} if lost else {}),
         },
     )
+
+
+def _to_do(quorum: Quorum, one: ImageComparison, lost: Sequence[User]) -> str:
+    wrong = "A node that loads it goes on with a wrong state. "
+    if lost:
+        return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}"
+    note = image_note(quorum, one)
+    return f"{wrong}Set it aside and take another replica's snapshot.{' ' + note if note else ''}"
 
 
 def _file(one: ImageComparison) -> str:
@@ -130,10 +152,11 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
     of topics that do not exist differ: Kafka leaves them behind when a topic comes and goes
     within one step of its loader. That is harmless, and told once for all snapshots. A node goes
     on with what it has loaded: its later snapshots that differ in nothing new are named with the
-    first.""",
+    first. At level info, too, only SCRAM users differ of whom later records say anew what they have.""",
     advice="""Compare the keys and fields in the finding with the other replicas' snapshots. Set
     a wrong snapshot aside before the node restarts, and let it take a new one from the log, or
-    fetch one.""",
+    fetch one. Where only SCRAM users are missing that Kafka's own loader can lose, keep it: set them
+    again with kafka-configs, and do not begin without the snapshot.""",
 )  # fmt: skip
 def snapshot_equals_replay(quorum: Quorum) -> Iterator[BadRow]:
     return _rows(quorum, EQUALS)

@@ -113,17 +113,27 @@ def are_equal(one: Known, other: Known) -> bool:
 def images_differ(expected: State, found: State) -> tuple[tuple[KeyDifference, ...], int]:
     """(the first differences, how many there are) of an image against the one that is expected."""
     told: list[KeyDifference] = []
+    kinds: set[int] = set()
     count = 0
-    others = 0
     for one in _meant(expected, found):
         count += 1
         difference = _worded(expected, found, one)
-        # What is not Kafka's own leftover decides how bad it is, and is told first.
-        others += not difference.stale_config
-        if len(told) < DIFFERENCE_LIMIT or (others == 1 and not difference.stale_config):
+        kind = _kind(difference)
+        if len(told) < DIFFERENCE_LIMIT or kind not in kinds:
             told.append(difference)
-    told.sort(key=lambda one: one.stale_config)
+        kinds.add(kind)
+    told.sort(key=_kind)
     return tuple(told[:DIFFERENCE_LIMIT]), count
+
+
+def _kind(one: KeyDifference) -> int:
+    """What is not Kafka's own doing decides how bad it is, and is told first."""
+    return 2 if one.stale_config else int(is_scram_user(one))
+
+
+def is_scram_user(one: KeyDifference) -> bool:
+    """Whether one of two images lacks a SCRAM user."""
+    return one.key.startswith("scram_credentials:") and one.change != "changed"
 
 
 def _meant(expected: State, found: State) -> Iterator[Difference]:

@@ -485,6 +485,6 @@ def _gone(found: Health, ids: Mapping[str, str], one: PartitionFolder) -> str:
     renewed = f"; {one.topic} has the id {now} now" if now is not None else ""
     gone = found.past.topics.get(one.topic_id or "")
     if gone is None:
-        return f"topic id {one.topic_id} is in no record at hand{renewed}"
+        return f"topic id {one.topic_id} is that of no topic in the newest state, and no record that leads there deletes it{renewed}"
     other = "" if gone[0] == one.topic else f", when it was called {gone[0]}"
     return f"topic id {one.topic_id} was deleted at {at_text(gone[1])}{other}{renewed}"

@@ -129,10 +129,15 @@ def plain_name(change: Change, names: Names) -> str:
     if change.table == "topics":
         return str(value["name"])
     if change.table == "scram_credentials":
-        return f"{value['name']} ({_named(MECHANISMS, value['mechanism'])})"
+        return scram_user_text(value["mechanism"], value["name"])
     if change.table == "kraft_version":
         return str(value["kRaftVersion"])
     return _KIND.sub("", object_name(change, names))
+
+
+def scram_user_text(mechanism: int, name: str) -> str:
+    """A user, and the mechanism by which it logs in."""
+    return f"{name} ({_named(MECHANISMS, mechanism)})"
 
 
 def acl_text(value: Data) -> str:

@@ -17,6 +17,7 @@ from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.names import FileName, classify
 from kraftlog.log.resync import Search
 from kraftlog.log.segment import Limits, Window, walk
+from kraftlog.log.sidefiles import SIDE_FILE_LIMIT, read_meta_properties
 from kraftlog.log.storage import (
     FolderEntry,
     absolute,
@@ -78,15 +79,18 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
 
     Raises InputError where a root is missing, or no metadata log lies below it."""
     found: list[Replica] = []
+    without: list[LogFile] = []
     for root in sorted(roots, key=lambda one: absolute(one).split("/")):
         if (shown := as_text(root)) != root:
             raise InputError(f"{shown}: its name is not UTF-8; give it another one")
-        below = list(_below(root))
+        below = list(_below(root, without))
         if not below:
+            _tell_lost(without, found)
             raise InputError(
                 f"{root}: no {names.LOG_FOLDER} folder lies below it; copy the metadata log folders there, or name another --input"
             )
         found += below
+    _tell_lost(without, found)
     return _with_unique_labels(list({one.folder: one for one in found}.values()))
 
 
@@ -109,7 +113,10 @@ def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:
     return result
 
 
-def _below(root: str) -> Iterator[Replica]:
+def _below(root: str, without: list[LogFile]) -> Iterator[Replica]:
+    """The replicas below a root; `without` gets the meta.properties of directories that hold no
+    metadata log.
+    """
     if not is_remote(root) and PurePosixPath(root).name in ("", "..", names.LOG_FOLDER):
         root = absolute(root)  # such a root has no name of its own to label by
     if is_remote(root):
@@ -136,8 +143,38 @@ def _below(root: str) -> Iterator[Replica]:
         inside = _listed(folder.path, must=folder is entry)
         found = {one.name for one in inside}
         if found >= _OF_A_NODE and names.LOG_FOLDER not in found:
-            tell_once(f"{folder.path}: {_LOST_LOG}")
+            without += (
+                _log_file("", one, root)
+                for one in inside
+                if classify(one.name).kind == names.META_PROPERTIES
+            )
         waiting += [one for one in reversed(inside) if _leads_on(one, root)]
+
+
+def _tell_lost(without: Iterable[LogFile], replicas: Iterable[Replica]) -> None:
+    """Tell which nodes' logs may be lost: a node keeps its log in one of its directories, so that
+    the others of one whose log is at hand lack nothing.
+    """
+    told = [(one.path.rsplit("/", 1)[0], _owner(one)) for one in without]
+    if not told:
+        return
+    beside = (file for one in replicas for file in one.files)
+    held = {_owner(one) for one in beside if one.kind == names.META_PROPERTIES}
+    for folder, owner in told:
+        if owner is None or owner not in held:
+            tell_once(f"{folder}: {_LOST_LOG}")
+
+
+def _owner(file: LogFile) -> tuple[str | None, ...] | None:
+    """Node and cluster by a meta.properties; None where it cannot be read."""
+    if file.problem is not None:
+        return None
+    try:
+        with open_file(file.path) as handle:
+            found = read_meta_properties(handle.read(0, SIDE_FILE_LIMIT))
+    except (OSError, ValueError):
+        return None
+    return found.get("node.id", found.get("broker.id")), found.get("cluster.id")
 
 
 def _leads_on(entry: FolderEntry, root: str) -> bool:

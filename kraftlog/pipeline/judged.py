@@ -16,7 +16,7 @@ from kraftlog.audit.told import Before, Compared, Snapshot, Told
 from kraftlog.audit.watch import MassDeletion
 from kraftlog.pipeline.run import run_numbered
 from kraftlog.quorum.evidence import KeyDifference
-from kraftlog.quorum.health import Past, Since, Unclean
+from kraftlog.quorum.health import Past, ScramChange, Since, Unclean
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.relations import Row
 from kraftlog.state.history import tells_whole
@@ -26,7 +26,7 @@ from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 
 _UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
 
-_FORM = 6
+_FORM = 7
 """How rows say what goes on; after those of another form, all is told anew."""
 
 
@@ -137,6 +137,7 @@ _PAST_VALUES: dict[str, Callable[[Any], Any]] = {
     "topics": lambda value: (value[0], _since(value[1])),
     "voters_removed": _since,
     "voters_back": lambda value: tuple(map(_since, value)),
+    "scram": lambda value: ScramChange(*value),
 }
 """What each part of a `Past` knows of a key, from JSON."""
 

@@ -75,11 +75,20 @@ class Partition(NamedTuple):
         return f"{self.topic}-{self.number}"
 
 
+class ScramChange(NamedTuple):
+    """A record that sets or removes a user of a mechanism, and whether there was one before."""
+
+    mechanism: int
+    user: str
+    was_set: bool
+    is_set: bool
+
+
 @dataclass(slots=True)
 class Past:
     """What the way to a state has shown of it: since when brokers are fenced or gone and partitions
     without a leader, who led them before, which elections were unclean, which topics are gone,
-    which voters left and came again.
+    which voters left and came again, and how SCRAM users changed, by the record's offset.
     """
 
     fenced: dict[int, Since] = field(default_factory=dict)
@@ -90,6 +99,7 @@ class Past:
     topics: dict[str, tuple[str, Since]] = field(default_factory=dict)
     voters_removed: dict[Key, Since] = field(default_factory=dict)
     voters_back: dict[Key, tuple[Since, Since]] = field(default_factory=dict)
+    scram: dict[int, ScramChange] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change], offset: int, timestamp: int) -> None:
         """Take in what one record changed, once everyone may see it."""
@@ -101,6 +111,9 @@ class Past:
                 self.topics[change.key[0]] = change.before["name"], now
             elif change.table == "voters":
                 self._voter(change, now)
+            elif change.table == "scram_credentials":
+                was, held = change.before is not None, change.after is not None
+                self.scram[offset] = ScramChange(change.key[0], change.key[1], was, held)
 
     def _broker(self, change: Change, now: Since) -> None:
         broker, after = change.key[0], change.after
@@ -221,6 +234,7 @@ class Health:
     preferred_elsewhere: Mapping[int, int]
     preferred_count: Mapping[int, int]
     assigned: Mapping[Key, tuple[int, ...]]
+    scram_users: frozenset[Key]
 
     @property
     def racks(self) -> set[str]:
@@ -314,6 +328,7 @@ def health_of(
         elsewhere,
         preferred,
         {key: tuple(value["replicas"]) for key, value in wanted.items()},
+        frozenset(state.rows("scram_credentials")),
     )
 
 

@@ -136,8 +136,10 @@ def _sentence(
         verb = "loses" if len(who[LOSES]) == 1 else "lose"
         reasons = [str(row["reason"]) for row in restart if row["who"] in who[LOSES]]
         is_known = all(one.endswith(NEVER_COMMITTED) for one in reasons)
+        of_users = all(row["lost_from"] is None for row in restart if row["who"] in who[LOSES])
         which = "that were never committed" if is_known else "by it"
-        told.append(f"{sentence(nodes_text(who[LOSES]))} {verb} records {which}.")
+        what = "SCRAM users" if of_users else "records"
+        told.append(f"{sentence(nodes_text(who[LOSES]))} {verb} {what} {which}.")
     missing = verdict["missing_voters"] if verdict and _COPY in asked else []
     if missing:
         verb = "was" if len(missing) == 1 else "were"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
+from kraftlog.audit.grouping import users_text
 from kraftlog.audit.triage import called, may_be_emptied
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text, voters_text
@@ -22,6 +23,7 @@ from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.scram import User, lost_by_loading
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     alone_from,
@@ -46,7 +48,8 @@ NEVER_COMMITTED = "none of them was committed"
 
 
 class Safety(StrEnum):
-    """What a restart does. SAFE: nothing is lost by it. LOSES: records that were not committed go.
+    """What a restart does. SAFE: nothing is lost by it. LOSES: records that were not committed go, or
+    SCRAM users that can be set again.
     UNSAFE: committed records may be lost. UNKNOWN: what is at hand does not tell.
     """
 
@@ -118,6 +121,10 @@ class _Judge:
         for safety, reason, start in self._troubles(log, role == "voter"):
             needs = self._needs if safety == Safety.UNKNOWN else ()
             return Restart(log.label, node, safety, reason, start, needs)
+        if log.label in self._unlearned:
+            what = users_text(self._unlearned[log.label])
+            why = f"Kafka's own loader loses {what} at its start: wait until it has a newer snapshot, or set them again with kafka-configs when it runs"
+            return Restart(log.label, node, Safety.LOSES, why)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
 
     def _of_empty(self, log: LogView) -> Restart:
@@ -230,6 +237,11 @@ class _Judge:
         if vote is not None:
             why = f"it had a part in the election of epoch {vote.epoch}, of which its copy knows nothing: that is {again}"
             yield Safety.UNKNOWN, why, None
+
+    @cached_property
+    def _unlearned(self) -> dict[str, tuple[User, ...]]:
+        """The SCRAM users that a start loses."""
+        return lost_by_loading(self.quorum)
 
     @cached_property
     def _beyond(self) -> dict[str, int]:

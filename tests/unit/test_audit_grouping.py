@@ -12,9 +12,18 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.grouping import ABORTED, LEFT_CONFIGS, LOST_SCRAM, TAKEN_OVER, UNCLEARED
+from kraftlog.audit.grouping import (
+    ABORTED,
+    KEEP_SCRAM,
+    LEFT_CONFIGS,
+    LOST_SCRAM,
+    TAKEN_OVER,
+    UNCLEARED,
+    WRITTEN_SINCE,
+)
 from kraftlog.audit.run import Finding
 from kraftlog.message.catalogue import spec_of
+from kraftlog.report.actions import action_of
 from kraftlog.state.encode import metadata_record
 from tests.unit.audit_logs import (
     NO_OP,
@@ -135,7 +144,45 @@ def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
     # A user who cannot log in is bad enough, whoever lost the credential.
     assert one.severity == "critical"
     assert "SCRAM credential 1 bob is missing" in one.row.message
-    assert one.row.message.endswith(LOST_SCRAM)
+    assert one.row.message.endswith(f"wrong state. {LOST_SCRAM} {KEEP_SCRAM}")
+    assert one.row.evidence["set_again"] == ["bob (SCRAM-SHA-256)"]
+    assert action_of(one.as_row()) == "watch"
+
+
+def test_a_scram_credential_that_nothing_could_lose(tmp_path: Path) -> None:
+    """Nobody was removed from its mechanism, below the snapshot's end."""
+    remove = value("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", name="ann", mechanism=1)
+    nodes, log = quorum(tmp_path), [batch(12, scram("ann"), scram("bob")), batch(14, remove)]
+    for node in nodes:
+        node.append(*log)
+    held = snapshot([*STATE, batch(0, scram("ann"))], 2, log[0].ms)
+    nodes[0].checkpoint(14, 2).write_bytes(held)
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert one.row.message.endswith("take another replica's snapshot.")
+    assert action_of(one.as_row()) == "snapshot"
+
+
+@pytest.mark.parametrize("does_again", [True, False])
+def test_a_lost_scram_credential_that_was_set_again(does_again: bool, tmp_path: Path) -> None:
+    remove = value("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", name="ann", mechanism=1)
+    nodes, log = quorum(tmp_path), [batch(12, scram("ann")), batch(13, remove, scram("bob"))]
+    for node in nodes:
+        node.append(*log, batch(15, scram("bob" if does_again else "cat")))
+    nodes[0].checkpoint(15, 2).write_bytes(snapshot(STATE, 2, log[-1].ms))
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert one.severity == ("info" if does_again else "critical")
+    assert one.row.message.endswith(WRITTEN_SINCE if does_again else KEEP_SCRAM)
+
+
+def test_more_lost_scram_credentials_than_are_told_hide_nothing_else(tmp_path: Path) -> None:
+    remove = value("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", name="ann", mechanism=1)
+    many = [scram(f"user-{number}") for number in range(30)]
+    log = [batch(12, scram("ann")), batch(13, remove, *many)]
+    (one,) = of_snapshot(tmp_path / "alone", log, [])
+    assert one.row.message.endswith(KEEP_SCRAM)
+    (one,) = of_snapshot(tmp_path / "with another", log, [batch(0, topic("zz", 8))])
+    assert "topic zz" in one.row.message
+    assert "set_again" not in one.row.evidence
 
 
 def test_records_of_an_aborted_transaction_that_show(tmp_path: Path) -> None:

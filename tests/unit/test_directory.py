@@ -344,3 +344,19 @@ def test_a_node_without_its_log_is_told(tmp_path: Path, capsys: pytest.CaptureFi
     assert labels(tmp_path) == ["1"]
     told = f"{tmp_path}/2: no __cluster_metadata-0 lies in it; if that is the node's metadata "
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("node", "is_told"), [("1", False), ("2", True), ("password", True)])
+def test_a_disk_for_data_beside_one_with_the_log_lacks_nothing(
+    node: str, *, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka 3 formats every log directory of a node, and puts its metadata log into one of them."""
+    make_log(tmp_path / "a" / "log")
+    (tmp_path / "b" / "disk").mkdir(parents=True)
+    for folder, number in (("a/log", "1"), ("b/disk", node)):
+        (tmp_path / folder / "bootstrap.checkpoint").touch()
+        text = f"node.id={number}\ncluster.id=c\nversion=1\n"
+        (tmp_path / folder / "meta.properties").write_text(text)
+    assert labels(tmp_path) == ["a/log"]
+    told = f"{tmp_path}/b/disk: no __cluster_metadata-0 lies in it; if that is the node's"
+    assert (told in capsys.readouterr().err) is is_told

@@ -159,6 +159,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "debt_bytes": int, "size_bytes": int, "setting": str, "snapshots": [str],
         "bytes_since_snapshot": int, "limit_bytes": int,
     },
+    "scram_users_outlive_restart": {"replicas": [str], "users": [str]},
     "segment_complete": {
         "held_intact_by": [str], "fault": str, "size_bytes": int, "detail": str,
         "content_hash": str,
@@ -173,6 +174,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}], "replicas": [str],
         "snapshots": [{"path": str, "replica": str}], "later": [{"path": str, "offset": int}],
+        "set_again": [str],
     },
     "snapshot_footer_last": {
         "size_bytes": int, "bytes_after_last_batch": int, "peer_size_bytes": (int, None),
@@ -195,6 +197,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}],
         "later": [{"path": str, "offset": int}],
+        "set_again": [str],
     },
     "timestamps_monotonic": {
         "back_ms": int, "replicas": [str], "times": int, "offsets": [int], "back_ms_least": int,

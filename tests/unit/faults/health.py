@@ -6,7 +6,7 @@ from typing import Any
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import control_record, metadata_record
-from tests.unit.audit_logs import NO_OP, Batch, Node, disk_text, healthy_log
+from tests.unit.audit_logs import NO_OP, Batch, Node, disk_text, healthy_log, remove_scram, scram
 from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
 
 NOBODY = dict.fromkeys(("isr", "replicas", "removingReplicas", "addingReplicas"))
@@ -332,6 +332,17 @@ def folder(number: int, name: str, node: int = 0, brokers: tuple[bytes, ...] = R
 STRAY = "folders_match_topics"
 fault(STRAY, "info", "1", says="may just be deleting it", sound=folder(1, "a-0"))(folder(9, "a-0"))
 fault(
-    STRAY, "warning", "2", says="a-0 (topic id", sound=folder(1, "a-0", 1),
+    STRAY, "warning", "2", says="no record that leads there deletes it", sound=folder(1, "a-0", 1),
     also="brokers_unfenced",
 )(folder(9, "a-0", 1, HALF))  # fmt: skip
+
+
+def instead(old: str, new: str) -> Damage:
+    """A SCRAM user comes in the place of the only one."""
+    return appended(*RUNNING, scram(old), scram(new), remove_scram(old))
+
+
+fault(
+    "scram_users_outlive_restart", "warning", says="loses SCRAM user bob (SCRAM-SHA-256)",
+    sound=instead("bob", "ann"),
+)(instead("ann", "bob"))  # fmt: skip
