@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraftlog.audit.collect import collect, with_state
+from kraftlog.audit.collect import collect
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.commands.explain import file_history, first_told
@@ -53,7 +53,7 @@ from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.replica_selection import cluster_of, rack_rows, select_all
-from kraftlog.simulate.restart_rows import restart_rows
+from kraftlog.simulate.restart_rows import restart_rows, with_history
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.staleness import staleness_rows
@@ -219,7 +219,7 @@ class Copies:
 
     @cached_property
     def _replayed(self) -> Quorum:
-        return Quorum(with_state(self.view, FileRecords(self.redactor, self.limits)))
+        return with_history(self.view, FileRecords(self.redactor, self.limits))
 
     @property
     def committed(self) -> Bounds:

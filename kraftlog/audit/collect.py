@@ -7,7 +7,7 @@ In: replicas as `log.directory` finds them. Out: `QuorumEvidence`. Memory as `qu
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kraftlog.audit.losses import apart_in, cuts_of, losses_of
+from kraftlog.audit.losses import Cut, apart_in, cuts_of, losses_of
 from kraftlog.audit.state_history import judge_history
 from kraftlog.audit.told import Told
 from kraftlog.decode.redaction import Redactor
@@ -35,9 +35,13 @@ def collect(
     return with_state(Quorum(evidence), FileRecords(redactor, limits)) if replay else evidence
 
 
-def with_state(quorum: Quorum, records: Records, told: Told | None = None) -> QuorumEvidence:
-    """The evidence of a quorum with what the history of its state shows."""
+def with_state(
+    quorum: Quorum, records: Records, told: Told | None = None, cuts: Iterable[Cut] = ()
+) -> QuorumEvidence:
+    """The evidence of a quorum with what the history of its state shows, and what goes with the ends
+    of logs: those that findings tell of, and further `cuts`.
+    """
     state = judge_history(quorum, records, told)
-    losses = losses_of(quorum, records, cuts_of(quorum))
+    losses = losses_of(quorum, records, dict.fromkeys([*cuts_of(quorum), *cuts]))
     found = replace(state, losses=losses, apart=apart_in(quorum, records))
     return replace(quorum.evidence, state=found)

@@ -17,6 +17,7 @@ from kraftlog.audit.triage import (
     at_same_place,
     capped,
     instead_of,
+    may_be_emptied,
     offsets_of,
     remedy,
 )
@@ -25,7 +26,7 @@ from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_are, offsets_text, sentence
 from kraftlog.quorum.copies import copied_first
-from kraftlog.quorum.evidence import BatchColumns, SegmentEvidence
+from kraftlog.quorum.evidence import BatchColumns, ReplicaEvidence, SegmentEvidence
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -248,8 +249,7 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     info the file vanished while the copy was read, which a live node does to segments and snapshots
     that it deletes.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
-    segment, copy its *.log files; if the node has none, do not start it before you know what its
-    log held. If it cannot be read on the node either, check that node's disk and file owners
+    segment, copy its *.log files; if the node has none, do as the finding says. If it cannot be read on the node either, check that node's disk and file owners
     first.""",
 )  # fmt: skip
 def readable(quorum: Quorum) -> Iterator[BadRow]:
@@ -270,6 +270,8 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 action = (
                     "Kafka does not take it and builds what it held anew, but look at that disk."
                 )
+            elif problem.text == NO_SEGMENT:
+                action = f"Copy its *.log files, then audit again. {_if_gone(quorum, replica)}"
             yield BadRow(
                 replica.label,
                 f"The file {problem.words}. Nothing is known of what it holds. {action}",
@@ -277,6 +279,13 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},
             )
+
+
+def _if_gone(quorum: Quorum, replica: ReplicaEvidence) -> str:
+    """What is to be done where a log lies on the node no more either."""
+    if may_be_emptied(quorum, quorum.by_label[replica.label]):
+        return "If they are gone on the node, too, move the folder away while it is stopped and let it fetch the log again."
+    return "If they are gone on the node, too, do not start it: too few other voters at hand are whole. Without a backup, kraftlog recover builds a quorum from what remains."
 
 
 @check(

@@ -166,8 +166,9 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     or they were copied at different times; or one voter alone holds what a leader without a
     majority would not have written; or a log holds another epoch below the high watermark of a
     describe than its leader has there.""",
-    advice="""Start first a voter that holds the committed offsets, and wait until it leads. Do not
-    start only the voters that the finding lists. At level warning, compare the times of the copies,
+    advice="""Where voters are down, start first the one that the finding names, or else one that holds
+    the committed offsets, with only as many others as make a majority with it, and wait until it
+    leads. Do not start only the voters that the finding lists. At level warning, compare the times of the copies,
     and copy those voters again. At level info nothing needs to be done, unless
     log_end_lost is told of the same voter.""",
 )  # fmt: skip
@@ -189,7 +190,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             names = numbers(sorted(one.granting))
             voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
-            text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} First start a voter that holds {them}."
+            text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} {_start_first(quorum, them)}"
         elif explained and untimed_from(quorum) is not None:
             text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
         elif explained:
@@ -222,6 +223,20 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     alone = written_alone(quorum)
     if alone is not None:
         yield _alone_row(quorum, alone)
+
+
+def _start_first(quorum: Quorum, them: str) -> str:
+    """In which order voters that are down start, so that none is elected without what is committed:
+    fewer others than a majority elect nobody by themselves.
+    """
+    sound = (
+        log for log in whole_voters(quorum) if not log.holes and log.evidence.log.crc_valid.all()
+    )
+    first = next(sound, None)
+    if first is None:
+        return f"First start a voter that holds {them}."
+    who = called(quorum, first)
+    return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads."
 
 
 def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:
@@ -300,9 +315,10 @@ def _identities(quorum: Quorum) -> Coverage:
     meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
     is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
     it. It refuses a file as well that is of an unknown version, lacks the node's id or that of
-    the cluster, or has a directory.id that is no UUID, or one of the first hundred, which Kafka
-    reserves. Or partition.metadata names another topic than the metadata log's, and Kafka refuses to
-    start with it; as with a bootstrap.checkpoint that it cannot read, or that sets no
+    the cluster, has a directory.id that is no UUID, or one of the first hundred, which Kafka
+    reserves, or is of another node than the server.properties beside it. Or partition.metadata names
+    another topic than the metadata log's, and Kafka refuses to start with it; as with a
+    bootstrap.checkpoint that it cannot read, or that sets no
     metadata.version: it reads that file at every start.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
     is missing on the node, write it with kafka-storage format and the same cluster id. If Kafka
@@ -324,6 +340,15 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
                     f"Kafka does not start with this meta.properties: {refused}. Correct it before the node starts.",
                     file.path,
                     evidence={"problem": refused},
+                )
+            elif replica.run_as is not None:
+                yield BadRow(
+                    replica.label,
+                    f"This meta.properties is of node {replica.node_id}, and the server.properties beside it of node {replica.run_as}. "
+                    "Kafka does not start with both: the disk, or one of the files, is that of another node. "
+                    "Give each node its own back before it starts.",
+                    file.path,
+                    evidence={"problem": f"server.properties is of node {replica.run_as}"},
                 )
             continue
         what = "is missing" if file is None else f"cannot be read ({file.problem})"
@@ -524,6 +549,8 @@ def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
         name = replica.label.rsplit("/", 1)[-1]
         if replica.node_id is None or name == str(replica.node_id) or name not in nodes:
             continue
+        if replica.run_as is not None:
+            continue  # not the copies: `meta_properties_valid` tells
         yield BadRow(
             replica.label,
             f"The folder {replica.label} holds the files of node {replica.node_id} by its meta.properties, and another folder holds those of node {name}. "

@@ -149,7 +149,8 @@ def _fits(
 ) -> bool:
     """Kafka cuts the file where the oldest retained snapshot ends, and the log itself may begin
     inside an epoch. Where snapshots were being deleted during the copy, the one that the file was
-    cut at may be gone, or have come after the others were copied. Of a first entry behind the log's
+    cut at may be gone, or have come after the others were copied; so it is where a log that begins
+    behind a snapshot has none left, which `log_start_covered` tells. Of a first entry behind the log's
     end `log_end_lost` tells.
     """
     if offset == known.start_offset or not known.certain:
@@ -162,7 +163,9 @@ def _fits(
     if not first or told is None or not told.end_offset >= offset > known.start_offset:
         return False
     deleting = any(one.kind == names.CHECKPOINT_DELETED for one in log.evidence.snapshots)
-    return deleting or any(one.end_offset == offset for one in snapshots)
+    ends = {one.end_offset for one in snapshots}
+    are_gone = bool(log.start_offset) and not any(ends)
+    return deleting or are_gone or offset in ends
 
 
 def _in_hole(log: LogView, offset: int) -> bool:

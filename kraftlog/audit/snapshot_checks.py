@@ -218,12 +218,15 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
         where = (
             f"offset {one.end_offset - 1} is of epoch {epoch} in the log of {label}"
             if label is not None
+            else f"its batches are of epoch {one.epoch_of_batches}"
+            if one.epoch_of_batches is not None
             else f"a batch in it is of epoch {int(batches.epochs[odd[0]])}"
         )
+        is_certain = against or one.epoch_of_batches is not None
         yield BadRow(
             one.replica,
             f"Snapshot {one.evidence.name} says epoch {one.epoch}, but {where}. "
-            f"{_CLAIMS if against else _MAY_CLAIM}",
+            f"{_CLAIMS if is_certain else _MAY_CLAIM}",
             one.path,
             int(batches.positions[odd[0]]) if len(odd) and not against else None,
             one.end_offset - 1 if one.end_offset else None,
@@ -490,6 +493,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
         start = int(log.base[0])
         stamp = newest.last_contained_timestamp
         live = stamp is not None and copy_explains(quorum, log, stamp)
+        against = quorum.stray_snapshots.get(newest.path) or quorum.contradiction(newest)
         yield BadRow(
             log.label,
             f"The newest snapshot, {newest.evidence.name}, is ahead of the log, which ends at offset {end} of epoch {epoch}. "
@@ -501,6 +505,8 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
             + (
                 "This is usual in a copy of a running node where the log was copied first."
                 if live
+                else f"The file is not of this log ({against}): set it aside before the node starts."
+                if against is not None
                 else "Find out where the end of this log went before the node starts."
             ),
             newest.path,

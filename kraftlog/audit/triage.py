@@ -90,7 +90,8 @@ def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
 
 def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
     """How far a majority may have held the log that a replica was one of: its damage lowers the
-    bounds of what is committed. What a damaged end held, and a voter that was not copied, may be all.
+    bounds of what is committed. What a damaged end held, a log of which nothing is left, and a voter
+    that was not copied, may be all.
     """
     ends = {
         voter: max(_end_in_common(quorum, one) for one in copies)
@@ -98,7 +99,7 @@ def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
     }
     furthest = max(ends.values(), default=0)
     unknown = quorum.bounds.missing_voters
-    if unread_tail_bytes(log) and log.evidence.node_id in ends:
+    if (log.is_empty or unread_tail_bytes(log)) and log.evidence.node_id in ends:
         unknown = (*unknown, log.evidence.node_id)
     reached = sorted((ends | dict.fromkeys(unknown, furthest)).values(), reverse=True)
     held = reached[quorum.bounds.majority - 1 : quorum.bounds.majority]

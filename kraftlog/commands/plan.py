@@ -24,7 +24,7 @@ from kraftlog.simulate.join import BELOW_START
 from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.restart import Restart
-from kraftlog.simulate.restart_rows import apart_of, cut_of, judged_restarts, restart_row
+from kraftlog.simulate.restart_rows import apart_of, judged_restarts, restart_row
 from kraftlog.simulate.rows import (
     Plans,
     boot_rows,
@@ -193,7 +193,7 @@ def _restart(chosen: argparse.Namespace) -> int:
     for one in found:
         row = restart_row(quorum, one)
         row["lost"] = (
-            _in_words(quorum, records, one)
+            _in_words(quorum, one, row["lost"])
             if chosen.format == "table"
             else list(_lost(quorum, records, one))
         )
@@ -206,12 +206,12 @@ def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:
     """What the records from `lost_from` on had changed, or what the replica has otherwise than the
     others; a row with `fault` where the state cannot be rebuilt there.
     """
-    cut, apart = cut_of(quorum, one), apart_of(quorum, one)
-    if cut is not None:
-        found = lost_fields(quorum, records, *cut)
+    apart, found = apart_of(quorum, one), None
+    if one.cut is not None:
+        found = lost_fields(quorum, records, *one.cut)
     elif apart is not None:
         found = apart_fields(quorum, records, apart)
-    else:
+    elif not one.is_alone:
         return
     if found is None:
         yield {"fault": f"{one.replica}: {UNKNOWN}"}
@@ -220,9 +220,9 @@ def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:
         yield each._asdict() | {"key": list(each.key)}
 
 
-def _in_words(quorum: Quorum, records: Records, one: Restart) -> str:
+def _in_words(quorum: Quorum, one: Restart, lost: list[Row] | None) -> str:
     """The first names of each kind; `--format json` has them whole."""
-    cut, apart = cut_of(quorum, one), apart_of(quorum, one)
-    if cut is None:
-        return "" if apart is None else apart_words(quorum, *apart).strip()
-    return lost_words(loss_rows(losses_of(quorum, records, [cut])[cut]))
+    apart = apart_of(quorum, one)
+    if apart is not None:
+        return apart_words(quorum, *apart).strip()
+    return lost_words(lost) if one.cut is not None or one.is_alone else ""

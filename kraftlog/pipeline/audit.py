@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
-from kraftlog.audit.collect import with_state
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import ERRORED, FAILED, AuditResult, audit_of
 from kraftlog.audit.told import Told
@@ -17,7 +16,6 @@ from kraftlog.pipeline.judge import Judged
 from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.plain import tell
-from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.thresholds import THRESHOLDS
 from kraftlog.relations import Row
 from kraftlog.report.from_lake import (
@@ -27,7 +25,7 @@ from kraftlog.report.from_lake import (
     recorded_verdict,
 )
 from kraftlog.report.verdict import headline
-from kraftlog.simulate.restart_rows import restart_rows
+from kraftlog.simulate.restart_rows import restart_rows, with_history
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.reports import (
     CHECK_RESULTS,
@@ -47,7 +45,7 @@ def audit(run: Run, told: Told | None = None) -> int:
     run too. What the run has `told` of the shared history is not folded again.
     """
     if run.lacks(*(one.name for one in _TABLES)):
-        quorum = Quorum(with_state(run.quorum, run.records, told))
+        quorum = with_history(run.quorum, run.records, told)
         result = audit_of(quorum)
         settings = list(setting_rows(quorum, run.options))
         _write(run, result, restart_rows(quorum, result.findings), settings, told)

@@ -5,7 +5,6 @@ the driver or in a task.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kraftlog.audit.collect import with_state
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.config import Options
@@ -13,7 +12,7 @@ from kraftlog.failures import FAILED, sentence_of
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
-from kraftlog.simulate.restart_rows import restart_rows
+from kraftlog.simulate.restart_rows import restart_rows, with_history
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
 
@@ -37,7 +36,7 @@ def replayed(roots: Sequence[str], options: Options) -> Quorum:
     """The quorum below some roots, with what the history of its state shows."""
     redactor = redactor_of(options)
     quorum = collected(roots, options, redactor)
-    return Quorum(with_state(quorum, FileRecords(redactor, quorum.evidence.limits)))
+    return with_history(quorum, FileRecords(redactor, quorum.evidence.limits))
 
 
 def audit_input(roots: list[str], options: Options) -> Judged:

@@ -6,7 +6,7 @@ tables). Leaves: one `QuorumEvidence`, which is all that a check sees. Everythin
 Offsets and sizes are int64, times are ms since 1970.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -294,11 +294,15 @@ class ReplicaEvidence:
         """node.id of meta.properties (broker.id of old ones); None for a pulled copy, which is no
         node's disk.
         """
-        text = self.meta("node.id") or self.meta("broker.id")
-        try:
-            return None if text is None or self.is_pulled else int(text)
-        except ValueError:
-            return None
+        return None if self.is_pulled else _id_in(self.meta)
+
+    @property
+    def run_as(self) -> int | None:
+        """The node that the server.properties beside the log configures, where it is not that of
+        meta.properties: Kafka does not start with such a disk.
+        """
+        found = _id_in(self.setting)
+        return None if self.node_id in (found, None) else found
 
     @property
     def is_pulled(self) -> bool:
@@ -460,6 +464,15 @@ class StateEvidence:
     health: Health | None = None
     losses: Mapping[tuple[str, int], Losses] = field(default_factory=dict)
     apart: Mapping[tuple[str, str], Losses] = field(default_factory=dict)
+
+
+def _id_in(value: Callable[[str], str | None]) -> int | None:
+    """The node id among the values of a file, by its new or its old name."""
+    text = value("node.id") or value("broker.id")
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -669,7 +669,7 @@ class Quorum:
         return max(held, key=lambda one: one.end_offset or 0, default=newest)
 
     def contradiction(self, snapshot: SnapshotView) -> str | None:
-        """Why the logs refuse a snapshot's id; None where they do not."""
+        """Why the logs, or its own batches, refuse a snapshot's id; None where they do not."""
         return self._contradictions[snapshot.path]
 
     @cached_property
@@ -730,6 +730,8 @@ class Quorum:
             newer = next((one for one in log.epoch_starts if one.epoch > epoch), None)
             if newer is not None and newer.start_offset < min(end, goes_to):
                 return f"a newer epoch than {epoch} begins at offset {newer.start_offset} of {log.label}"
+        if (own := snapshot.epoch_of_batches) is not None:
+            return f"its batches are of epoch {own}, not of epoch {epoch}"
         # Clocks go back: where a log holds its last offset, times say nothing against it.
         return None if is_held or stamp is None else self._belied_by_times(logs, end, epoch, stamp)
 
@@ -751,7 +753,7 @@ class Quorum:
 
     @cached_property
     def credible_snapshots(self) -> list[SnapshotView]:
-        """Complete snapshots of this quorum whose ids the logs do not contradict."""
+        """Complete snapshots of this quorum whose ids nothing contradicts."""
         return [one for one in self.own_snapshots if self.why_no_base(one) is None]
 
     def why_no_base(self, snapshot: SnapshotView) -> str | None:

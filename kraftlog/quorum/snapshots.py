@@ -55,6 +55,15 @@ class SnapshotView:
         return self.epoch, self.end_offset
 
     @property
+    def epoch_of_batches(self) -> int | None:
+        """The epoch of its first batch, where none is of that in its name: Kafka writes all batches of
+        a snapshot with it, so that the file is of another one. No CRC covers the epoch of a batch:
+        where some have that of the name, the others are damaged.
+        """
+        epochs = self.evidence.batches.epochs
+        return None if (epochs == self.epoch).any() or not len(epochs) else int(epochs[0])
+
+    @property
     def is_live(self) -> bool:
         """A file that a node reads as a snapshot of its log; not the bootstrap checkpoint, nor a
         leftover.

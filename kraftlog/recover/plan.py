@@ -206,7 +206,9 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
     logs = f"{'the log' if len(found.logs_of) == 1 else 'the logs'} of {listed(found.logs_of)}"
     source, trust = f"{logs}, from offset 0 up to that one", ""
     if image.base is not None:
-        source = f"{image.base_name} of {found.snapshot_of}, and from {logs} up to that offset"
+        source = f"{image.base_name} of {found.snapshot_of}"
+        if image.end_offset > found.snapshot_end:
+            source += f", and from {logs} up to that offset"
         trust = "That snapshot is taken at its word: the log does not lead up to it from offset 0. "
     is_open = found.open_since is not None
     if len(found.logs_of) > 1:

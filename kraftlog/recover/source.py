@@ -80,7 +80,8 @@ class Recovered:
     an open transaction is left out from `open_since` on. `bounds` and `cluster_id` are the old
     quorum's, `brokers` are those that it knows. `apart` are the copies and snapshots of other
     quorums, in words. `unseen` are the copies that leave the history out of sight, and how far
-    others confirm them.
+    others confirm them. The image begins with a snapshot of `snapshot_of`, at `snapshot_end`, or
+    with the log.
     """
 
     image: Image
@@ -94,6 +95,7 @@ class Recovered:
     apart: tuple[str, ...] = ()
     unseen: tuple[tuple[str, int], ...] = ()
     open_since: int | None = None
+    snapshot_end: int = 0
 
 
 def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
@@ -122,6 +124,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         tuple(_apart(quorum)),
         tuple(_unseen(quorum)),
         open_since,
+        0 if base is None else base.end_offset,
     )
 
 

@@ -160,6 +160,8 @@ def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
             yield f"meta.properties cannot be read: {why}"
     elif meta is not None and (refused := refused_meta_properties(meta.value)):
         yield f"Kafka does not take meta.properties: {refused}"
+    elif one.run_as is not None:
+        yield f"its disk is of node {one.node_id} by meta.properties, and its server.properties is of node {one.run_as}"
     elif meta is None and any(file.kind == names.BOOTSTRAP for file in one.snapshots):
         yield "there is no meta.properties: the directory counts as not formatted"
 

@@ -14,10 +14,12 @@ from enum import StrEnum
 from functools import cached_property
 
 from kraftlog.audit.grouping import users_text
-from kraftlog.audit.triage import called, may_be_emptied
+from kraftlog.audit.losses import Cut, cuts_of
+from kraftlog.audit.triage import called, intact_elsewhere, may_be_emptied
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
+from kraftlog.quorum.committed import committed_holder
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
@@ -64,7 +66,9 @@ class Restart:
     """The answer for one replica. `lost_from` is where the records begin that it loses (to its
     log's end; None where its log is only to be fetched anew), `needs` are the voters whose copies
     would settle what is unknown, `order` is its place in a rolling restart (None: do not restart
-    it).
+    it). The end of `cut` is what is lost for good: of its own log, or of that of a copy which holds
+    what the node would be elected without. Where it is None, what it loses comes back from the
+    copies that hold it, unless `is_alone`: no other one does.
     """
 
     replica: str
@@ -74,6 +78,8 @@ class Restart:
     lost_from: int | None = None
     needs: tuple[int, ...] = ()
     order: int | None = None
+    cut: Cut | None = None
+    is_alone: bool = False
 
 
 def restarts(quorum: Quorum) -> list[Restart]:
@@ -120,12 +126,28 @@ class _Judge:
             return self._of_empty(log)
         for safety, reason, start in self._troubles(log, role == "voter"):
             needs = self._needs if safety == Safety.UNKNOWN else ()
-            return Restart(log.label, node, safety, reason, start, needs)
+            told = Restart(log.label, node, safety, reason, start, needs)
+            return told if start is None else self._with_loss(told, log, start)
         if log.label in self._unlearned:
             what = users_text(self._unlearned[log.label])
             why = f"Kafka's own loader loses {what} at its start: wait until it has a newer snapshot, or set them again with kafka-configs when it runs"
             return Restart(log.label, node, Safety.LOSES, why)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
+
+    def _with_loss(self, one: Restart, log: LogView, start: int) -> Restart:
+        """An answer with whose records are lost, from `start` on."""
+        if start == self._elected_without(log.label):
+            holder = committed_holder(self.quorum, start)
+            cut = None if holder is None else (holder.label, start)
+            return replace(one, cut=cut, is_alone=cut is None)
+        if (log.label, start) in self._ends:
+            return replace(one, cut=(log.label, start))
+        held = intact_elsewhere(self.quorum, log.label, start, log.end_offset)
+        return replace(one, is_alone=not held)
+
+    @cached_property
+    def _ends(self) -> frozenset[Cut]:
+        return frozenset(cuts_of(self.quorum))
 
     def _of_empty(self, log: LogView) -> Restart:
         """A node of whose log nothing is at hand, nor any file that Kafka writes beside one."""

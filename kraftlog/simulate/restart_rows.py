@@ -10,15 +10,23 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from kraftlog.audit.loss_words import loss_rows
+from kraftlog.audit.collect import with_state
+from kraftlog.audit.loss_words import known_losses, loss_rows
 from kraftlog.audit.record_checks import transactions
 from kraftlog.audit.run import Finding
 from kraftlog.audit.state_checks import STOPS_LOADERS
+from kraftlog.audit.told import Told
 from kraftlog.audit.triage import called, head
-from kraftlog.quorum.committed import candidates, committed_holder
+from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
 from kraftlog.simulate.restart import Restart, Safety, restarts
+
+
+def with_history(quorum: Quorum, records: Records, told: Told | None = None) -> Quorum:
+    """A quorum with what the history of its state shows, and what restarts would lose."""
+    cuts = [one.cut for one in restarts(quorum) if one.cut is not None]
+    return Quorum(with_state(quorum, records, told, cuts))
 
 
 def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:
@@ -80,23 +88,6 @@ def _kind(finding: Finding) -> Any:
     return finding.row.evidence.get("kind")
 
 
-def cut_of(quorum: Quorum, one: Restart) -> tuple[str, int] | None:
-    """The replica, and the offset from which on the end of its log is lost by a restart: the node's
-    own log, or that of a copy which holds what the node would be elected without. None where
-    nothing goes.
-    """
-    state = quorum.evidence.state
-    if one.lost_from is None:
-        return None
-    lacks = {other.log.label: other.lacks_from for other in candidates(quorum) if other.wins}
-    is_own = one.lost_from < (quorum.by_label[one.replica].end_offset or 0)
-    if is_own and lacks.get(one.replica) != one.lost_from:
-        return one.replica, one.lost_from
-    holder = committed_holder(quorum, one.lost_from)
-    cut = None if holder is None else (holder.label, one.lost_from)
-    return cut if state is not None and cut in state.losses else None
-
-
 def apart_of(quorum: Quorum, one: Restart) -> tuple[str, str] | None:
     """The replica, and the one that it is held against, where it differs in committed data and no
     end of its log goes: it loses what it alone has when it fetches its log anew.
@@ -123,17 +114,10 @@ def restart_row(quorum: Quorum, one: Restart) -> Row:
 
 
 def _lost(quorum: Quorum, one: Restart) -> list[Row] | None:
-    """Only a tail or a second history takes objects with it, a copy that differs from the others,
-    and an election of a node that lacks what is committed: what else a node throws away it fetches
-    again.
-    """
-    state, cut, apart = quorum.evidence.state, cut_of(quorum, one), apart_of(quorum, one)
+    """What a node throws away and others hold it fetches again."""
+    state, apart = quorum.evidence.state, apart_of(quorum, one)
     if state is not None and apart is not None:
         return loss_rows(state.apart[apart])
-    if state is None or cut is None:
-        return []
-    known = state.losses.get(cut)
-    if known is not None:
-        return loss_rows(known)
-    is_tail = one.replica in {label for label, _ in state.losses}
-    return None if one.safety == Safety.LOSES and is_tail else []
+    if one.cut is not None:
+        return known_losses(quorum, *one.cut)
+    return None if one.is_alone else []

@@ -201,6 +201,11 @@ def test_records_count_and_no_snapshot_that_says_otherwise(tmp_path: Path) -> No
     text = (tmp_path / "short" / "plan.md").read_text(encoding="utf-8")
     assert "It comes from 00000000000000000006-0000000001.checkpoint of 1, and" in text
     assert at_word in text
+    for node in nodes:
+        node.segment(6).unlink()
+    recover(tmp_path / "copies", tmp_path / "bare")
+    text = (tmp_path / "bare" / "plan.md").read_text(encoding="utf-8")
+    assert "It comes from 00000000000000000008-0000000001.checkpoint of 1. That" in text
 
 
 def test_behind_a_hole_the_snapshot_counts_that_lies_behind_it(tmp_path: Path) -> None:

@@ -70,6 +70,7 @@ from tests.unit.faults.ends import (
     rhythm,
     went_on_from_backups,
 )
+from tests.unit.faults.log import cut_inside
 from tests.unit.faults.table import AT
 
 LATER = START_MS + 60_000
@@ -208,6 +209,15 @@ def test_a_majority_that_got_a_tail_from_a_later_leader_has_not_committed_it(
 
 def rows_of(root: Path, name: str) -> list[BadRow]:
     return [one.row for one in audit_of(quorum_of(root)).findings if one.check == name]
+
+
+def test_where_no_snapshot_is_left_the_file_may_be_cut_at_one(tmp_path: Path) -> None:
+    """A log that begins behind offset 0 had one."""
+    nodes = quorum(tmp_path)
+    cut_inside(nodes)
+    assert len(rows_of(tmp_path, "epoch_checkpoint_agrees")) == 1
+    nodes[0].checkpoint(6, 1).unlink()
+    assert rows_of(tmp_path, "epoch_checkpoint_agrees") == []
 
 
 @pytest.mark.parametrize(

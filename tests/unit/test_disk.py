@@ -182,6 +182,17 @@ def test_files_that_refuse(tmp_path: Path) -> None:
     ]
 
 
+def test_a_disk_under_another_node(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    settings = nodes[0].home / "server.properties"
+    settings.write_text("node.id=1\n")
+    assert problems(tmp_path) == []
+    settings.write_text("broker.id=2\n")
+    assert problems(tmp_path) == [
+        "its disk is of node 1 by meta.properties, and its server.properties is of node 2"
+    ]
+
+
 def test_a_quorum_state_of_a_version_that_is_unknown(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     for version, known in ((0, True), (1, True), (2, False)):

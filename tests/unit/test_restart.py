@@ -19,11 +19,12 @@ from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import led_beyond, written_alone
 from kraftlog.report.answer import answer_of
 from kraftlog.simulate.restart import Restart, Safety, restarts
-from kraftlog.simulate.restart_rows import restart_rows
+from kraftlog.simulate.restart_rows import restart_rows, with_history
 from kraftlog.simulate.rows import Plans, fetch_rows
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
@@ -247,8 +248,10 @@ def told(root: Path, label: str) -> tuple[Safety, str, int | None]:
 
 
 def rows_of(root: Path) -> dict[str, dict[str, Any]]:
-    evidence = collect(find_replicas([str(root)]), LIMITS, Redactor(None))
-    return {row["replica"]: row for row in restart_rows(Quorum(evidence))}
+    redactor = Redactor(None)
+    evidence = collect(find_replicas([str(root)]), LIMITS, redactor, replay=False)
+    read = with_history(Quorum(evidence), FileRecords(redactor, LIMITS))
+    return {row["replica"]: row for row in restart_rows(read)}
 
 
 def test_nothing_is_said_of_a_log_that_was_not_copied(tmp_path: Path) -> None:
@@ -364,6 +367,22 @@ def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path) -> None:
         None,
         "while it is down, controller 2 could be elected without what is committed from offset 6 on; if it is down already, start it first",
     )
+
+
+def test_what_goes_where_starts_cut_most_voters_is_named(tmp_path: Path) -> None:
+    """Their logs hold what they would be elected without until they start. One node alone fetches what
+    its start throws away, and nothing is lost.
+    """
+    nodes = quorum(tmp_path)
+    overwrite(nodes[0].segment(6), AT[9] + 70, b"\x55")
+    alone = rows_of(tmp_path)
+    assert (alone["1"]["verdict"], alone["1"]["lost_from"], alone["1"]["lost"]) == ("unsafe", 9, [])
+    overwrite(nodes[1].segment(6), AT[9] + 70, b"\x55")
+    nodes[2].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, START_MS + 9000))
+    rows = rows_of(tmp_path)
+    assert {label: (row["lost_from"], bool(row["lost"])) for label, row in rows.items()} == {
+        "1": (9, True), "2": (9, True), "3": (None, False),
+    }  # fmt: skip
 
 
 def test_what_an_observer_throws_away_it_fetches_again(tmp_path: Path) -> None:
@@ -1024,6 +1043,26 @@ def test_a_voter_without_a_log_begins_anew_while_the_others_are_whole(
     found = answers(tmp_path)["3"]
     assert found.safety == (Safety.SAFE if whole else Safety.UNKNOWN)
     assert ("the other voters at hand are a whole majority" in found.reason) == whole
+
+
+def test_what_a_lost_log_may_have_held_with_one_other_is_not_given_up(tmp_path: Path) -> None:
+    """Voter 3 may have committed with 1 what 2 lacks; empty, it would elect 2."""
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    emptied(nodes[2])
+    assert answers(tmp_path)["3"].safety == Safety.UNKNOWN
+
+
+@pytest.mark.parametrize("others_too", [True, False])
+def test_a_log_that_is_gone_on_the_node_has_a_way_out(others_too: bool, tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    for node in nodes[1 if others_too else 2 :]:
+        for segment in node.folder.glob("*.log"):
+            segment.unlink()
+    told = {one.row.message for one in findings_of(tmp_path, "file_readable")}
+    assert all(("kraftlog recover" in one) == others_too for one in told)
+    assert all(("move the folder away" in one) != others_too for one in told)
+    assert told
 
 
 def test_a_broker_without_a_log_fetches_it(tmp_path: Path) -> None:

@@ -432,6 +432,13 @@ def _(nodes: list[Node]) -> None:
     _begins_at(nodes[0], 4)
 
 
+@fault("epoch_checkpoint_agrees", "warning", "1", 7, says="begin at 7, its batches begin at 6")
+def cut_inside(nodes: list[Node]) -> None:
+    """The log begins at offset 6, and its first entry where no snapshot ends."""
+    nodes[0].segment(0).unlink()
+    nodes[0].epochs([(1, 7), (2, 8)])
+
+
 def _begins_inside(node: Node, *entries: tuple[int, int]) -> None:
     """The log begins inside of epoch 2, with the snapshot that lets it."""
     stored, kept = [healthy_log()[1], healthy_log()[3]], healthy_log()[7:]

@@ -156,6 +156,12 @@ def _(nodes: list[Node]) -> None:
     path.write_text(path.read_text().replace("node.id", "broker.id"))
 
 
+@fault("meta_properties_valid", "warning", "2", says="is of node 2, and the server.properties")
+def _(nodes: list[Node]) -> None:
+    (nodes[0].home / "server.properties").write_text("node.id=1\n")
+    (nodes[1].home / "server.properties").write_text("node.id=1\n")
+
+
 def _directory(text: str) -> Damage:
     def damage(nodes: list[Node]) -> None:
         path = nodes[1].home / "meta.properties"

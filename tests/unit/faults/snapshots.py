@@ -166,6 +166,14 @@ def _(nodes: list[Node]) -> None:
     _of_epoch(nodes[0], 9)
 
 
+@fault("snapshot_epoch_agrees", "critical", "1", says="says epoch 5, but its batches are of epoch 1",
+       also="snapshot_within_committed snapshot_ahead_of_log")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A snapshot ahead of all logs in a newer epoch than its own proves nothing to be committed."""
+    held = nodes[0].checkpoint(6, 1)
+    nodes[0].checkpoint(50, 5).write_bytes(held.read_bytes())
+
+
 @fault("snapshot_headers_in_order", "info", "1", says="begins at 3 in epoch 2, where 3 in epoch 1",
        also="snapshot_epoch_agrees")  # fmt: skip
 def _(nodes: list[Node]) -> None:
