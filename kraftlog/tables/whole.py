@@ -1,7 +1,9 @@
 """One file for readers that come at any time: they see the old one or the new one, never half."""
 
+import os
 import uuid
 from contextlib import suppress
+from pathlib import Path
 
 import pyarrow.fs as pafs
 
@@ -9,15 +11,20 @@ from kraftlog.tables.parquet import filesystem_of, make_folder_of
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write a file beside its place and move it there; a full disk leaves the old one. An object
-    store shows an object when it is whole.
+    """Write a file beside its place and move it there; a full disk leaves the old one. A link stays
+    one: what it leads to is written. A pipe or a device is no file that could be replaced: it is
+    written to. An object store shows an object when it is whole.
     """
     filesystem, inner = filesystem_of(path)
-    make_folder_of(filesystem, inner)
     if not isinstance(filesystem, pafs.LocalFileSystem):
         with filesystem.open_output_stream(inner) as stream:
             stream.write(content)
         return
+    if is_stream(inner):
+        Path(inner).write_bytes(content)
+        return
+    inner = os.path.realpath(inner)  # of a loop it leaves what it is
+    make_folder_of(filesystem, inner)
     part = f"{inner}.{uuid.uuid4().hex}.part"
     try:
         with filesystem.open_output_stream(part) as stream:
@@ -27,3 +34,11 @@ def write_whole(path: str, content: bytes) -> None:
         with suppress(OSError):
             filesystem.delete_file(part)
         raise
+
+
+def is_stream(path: str) -> bool:
+    """Whether a local path leads to a pipe, a device or the like: to what is there and is neither a
+    file nor a folder.
+    """
+    found = Path(path)
+    return found.exists() and not found.is_file() and not found.is_dir()
