@@ -1,12 +1,12 @@
 """`batches` and `records`: rows straight from files, without Spark."""
 
 import argparse
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kraftlog.commands.command import add_format, command
 from kraftlog.commands.values import record_types, time_ms
+from kraftlog.config import load_options
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
@@ -14,6 +14,7 @@ from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.relations import Row, moment
 from kraftlog.report.rows import print_rows
+from kraftlog.source.settings import limits_of, redactor_of
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +33,9 @@ def _common(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _batches(chosen: argparse.Namespace) -> int:
+    limits, _ = _reading(chosen)
     found = find_replicas(chosen.paths)
-    rows = batch_rows(found, Limits())
+    rows = batch_rows(found, limits)
     print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
 
@@ -74,11 +76,18 @@ def _records(chosen: argparse.Namespace) -> int:
         until,
         chosen.key,
     )
-    redactor = Redactor(None if chosen.reveal_secrets else os.urandom(32))
+    limits, redactor = _reading(chosen)
     found = find_replicas(chosen.paths)
-    rows = record_rows(found, Limits(), redactor, wanted)
+    rows = record_rows(found, limits, redactor, wanted)
     print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
+
+
+def _reading(chosen: argparse.Namespace) -> tuple[Limits, Redactor]:
+    """How files are read, and what masks their secrets: with one key for all of them."""
+    options = load_options({"reveal_secrets": chosen.reveal_secrets})
+    redactor = redactor_of(options)
+    return limits_of(options, redactor), redactor
 
 
 _TIMES = ("timestamp", "base_timestamp", "max_timestamp")

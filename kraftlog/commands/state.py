@@ -6,7 +6,6 @@ code.
 """
 
 import argparse
-import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from kraftlog.quorum.rebuild import image_at, offset_at_time
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
-from kraftlog.source.settings import limits_of
+from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
@@ -173,7 +172,7 @@ def _checkpoint(chosen: argparse.Namespace) -> int:
 
 
 def _redactor(chosen: argparse.Namespace) -> Redactor:
-    return Redactor(None if chosen.reveal_secrets else os.urandom(32))
+    return redactor_of(load_options({"reveal_secrets": chosen.reveal_secrets}))
 
 
 def _notes(image: Image, committed: Committed | None) -> None:
