@@ -1,6 +1,7 @@
 """One file for readers that come at any time: they see the old one or the new one, never half."""
 
 import os
+import sys
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,11 @@ def write_whole(path: str, content: bytes) -> None:
         with filesystem.open_output_stream(inner) as stream:
             stream.write(content)
         return
+    if _is_stdout(inner):  # maybe a file, which holds the answer so far
+        sys.stdout.flush()
+        with os.fdopen(os.dup(1), "wb") as out:
+            out.write(content)
+        return
     if is_stream(inner):
         Path(inner).write_bytes(content)
         return
@@ -37,8 +43,16 @@ def write_whole(path: str, content: bytes) -> None:
 
 
 def is_stream(path: str) -> bool:
-    """Whether a local path leads to a pipe, a device or the like: to what is there and is neither a
-    file nor a folder.
+    """Whether a local path leads to a pipe, a device or the like, which is neither a file nor a
+    folder, or to where this process prints.
     """
     found = Path(path)
-    return found.exists() and not found.is_file() and not found.is_dir()
+    is_odd = found.exists() and not found.is_file() and not found.is_dir()
+    return is_odd or _is_stdout(path)
+
+
+def _is_stdout(path: str) -> bool:
+    try:
+        return os.path.samestat(Path(path).stat(), os.fstat(1))
+    except OSError:
+        return False

@@ -5,6 +5,8 @@ of JUnit's XML.
 import json
 import os
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
@@ -267,6 +269,16 @@ def test_a_link_stays_and_a_device_is_written_to(tmp_path: Path) -> None:
         "not",
         "pipe",
     ]
+
+
+def test_what_is_printed_stays_before_a_file_on_stdout(tmp_path: Path) -> None:
+    printed = tmp_path / "printed"
+    command = [sys.executable, "-m", "kraftlog", "audit", "--input", QUORUM]
+    with printed.open("wb") as out:
+        subprocess.run([*command, "--metrics-file", "/dev/stdout"], stdout=out, check=True)
+    told, _, samples = printed.read_text(encoding="utf-8").partition("# HELP")
+    assert "May I restart?" in told
+    assert parsed("# HELP" + samples)
 
 
 OUTPUTS = ("--report", "--metrics-file", "--junit-file")
