@@ -10,6 +10,7 @@ from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.log.storage import absolute, is_inside, real_path, refuse_below_input
 from kraftlog.log.stores import is_remote
+from kraftlog.tables.names import KEY_FILE, REGISTER
 from kraftlog.tables.whole import is_stream
 
 
@@ -50,9 +51,6 @@ def _lake_around(target: str, named: str | None) -> str | None:
     """The lake that a real path lies in: the one that is named, or one that is there. In a store
     only what would be the key of another is looked for.
     """
-    from kraftlog.tables.place import KEY_FILE
-    from kraftlog.tables.register import REGISTER
-
     if named is not None and is_inside(target, real_path(named)):
         return named
     if is_remote(target):
