@@ -24,6 +24,9 @@ Count = NewType("Count", int)
 SECRETS = frozenset({"redaction_key"})
 """Options whose values are shown nowhere."""
 
+KEY_LENGTH = 32
+"""The least number of characters of a `redaction_key`."""
+
 FailOn = Literal["critical", "warning", "info", "never"]
 
 
@@ -121,7 +124,16 @@ def load_options(
         key: _typed(f"option {key!r}{_where(origins[key])}", value, kinds[key])
         for key, value in merged.items()
     }
+    _require_key(values["redaction_key"], origins["redaction_key"])
     return Options(**values, origins=origins)  # type: ignore[arg-type]  # _typed has compared each with its field
+
+
+def _require_key(key: object, origin: ValueOrigin) -> None:
+    """A short key can be found: by trying words until one makes the masks that are in a table."""
+    if key and len(str(key)) < KEY_LENGTH:
+        raise UsageError(
+            f"option 'redaction_key'{_where(origin)} is shorter than {KEY_LENGTH} characters, and could be guessed from the masks: take what `openssl rand -hex 32` prints"
+        )
 
 
 def option_names() -> list[str]:

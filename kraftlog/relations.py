@@ -208,7 +208,7 @@ ENVELOPE = [
     column(
         "unknown_tagged_fields",
         pa.list_(UNKNOWN_TAG),
-        "tagged fields that the message spec does not know",
+        "tagged fields that the message spec does not know; hex is a keyed hash of the value",
     ),
     column("raw", TEXT, "keyed hash of a value whose type or version is unknown"),
 ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kraftlog.source.settings import KEY_SIZE
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import KEY_FILE
+from kraftlog.tables.names import KEY_FILE
 from kraftlog.tables.spec import state_tables
 
 FOR_SPARK = {"split_size_bytes": 65536}

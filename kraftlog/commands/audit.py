@@ -16,9 +16,11 @@ from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
 from kraftlog.commands.values import add_conf
 from kraftlog.config import Options, ValueSource
 from kraftlog.errors import UsageError
+from kraftlog.log.storage import absolute
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.judge import Judged, judged_of, replayed
+from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.pipeline.progress import waiting
 from kraftlog.pipeline.watching import is_watched, watch_files, watch_lake
 from kraftlog.plain import printable, tell
@@ -101,23 +103,16 @@ def _audit(chosen: argparse.Namespace) -> int:
         if options.input or options.lake or any(files):
             raise UsageError("--each takes the place of --input, and keeps no lake and no files")
         return _audit_each(chosen.each, options, chosen.format)
-    report = _report_path(chosen.report, options)
+    if chosen.report is not None:
+        require("page")
+    require_outputs(options, chosen.report)
     is_watched(options)
+    report = None if chosen.report is None else absolute(chosen.report)
     if options.lake:
         return _audit_lake(options, chosen.format, report)
     if not options.input:
         raise UsageError("no input is named: say --input FOLDER")
     return _audit_files(options, chosen.format, report)
-
-
-def _report_path(report: str | None, options: Options) -> str | None:
-    """Where the page goes; refused before the work begins, and not after it."""
-    if report is None:
-        return None
-    require("page")
-    from kraftlog.pipeline.page import report_path
-
-    return report_path(report, options.input)
 
 
 def _audit_files(options: Options, form: str, report: str | None) -> int:

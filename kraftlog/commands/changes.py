@@ -72,7 +72,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _changes(chosen: argparse.Namespace) -> int:
-    found = _of_lake(chosen) if chosen.lake else _of_files(chosen)
+    found = _of_files(chosen) if chosen.lake is None else _of_lake(chosen)
     if found is None:
         return 0
     rows = list(found)

@@ -69,7 +69,7 @@ def _explain(chosen: argparse.Namespace) -> int:
     if low is not None and high is not None and low > high:
         raise UsageError("--between names an end that lies before its beginning")
     accesses = _accesses(chosen.authorizer_log)
-    history = _lake_history(chosen.lake) if chosen.lake else _opened(chosen)
+    history = _opened(chosen) if chosen.lake is None else _lake_history(chosen.lake)
     subject, entries = first_told(subjects, history, (low, high), accesses)
     known = history(subject)[0]
     if subject.kind == "offsets" and subject.end > known.end:

@@ -6,12 +6,13 @@ from functools import partial
 
 from kraftlog.commands.command import add_output, command
 from kraftlog.commands.values import record_types, redactor_in, time_ms
+from kraftlog.config import load_options
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
-from kraftlog.log.segment import Limits
 from kraftlog.relations import Row, moment
 from kraftlog.report.rows import print_rows
+from kraftlog.source.settings import limits_of
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 )
 def _batches(chosen: argparse.Namespace) -> int:
     found = find_replicas(chosen.paths)
-    rows = batch_rows(found, Limits())
+    rows = batch_rows(found, limits_of(load_options({}), redactor_in(chosen)))
     print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
 
@@ -71,8 +72,8 @@ def _records(chosen: argparse.Namespace) -> int:
         until,
         chosen.key,
     )
-    found = find_replicas(chosen.paths)
-    rows = record_rows(found, Limits(), redactor_in(chosen), wanted)
+    redactor, found = redactor_in(chosen), find_replicas(chosen.paths)
+    rows = record_rows(found, limits_of(load_options({}), redactor), redactor, wanted)
     print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
 

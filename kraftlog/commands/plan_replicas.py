@@ -193,12 +193,12 @@ def _other_rows(chosen: argparse.Namespace) -> Any:
 
 
 def _quorum(options: Options) -> Quorum:
-    if options.lake is None:
+    if options.input:
         return collected(options.input, options, decodes=False)
     from kraftlog.pipeline.run import Run
     from kraftlog.tables.place import lake_at
 
-    return Run(options, lake_at(options.lake), _no_spark).quorum
+    return Run(options, lake_at(options.lake or ""), _no_spark).quorum
 
 
 def _no_spark() -> NoReturn:

@@ -4,7 +4,6 @@ whether secrets are masked.
 
 import argparse
 import difflib
-import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,5 +76,8 @@ def record_types(given: list[str] | None) -> frozenset[str] | None:
 
 
 def redactor_in(chosen: argparse.Namespace) -> Redactor:
-    """Masks as the arguments of `add_output` say."""
-    return Redactor(None if chosen.reveal_secrets else os.urandom(32))
+    """What masks secrets, as the arguments of `add_output` say: with one key for all of a command."""
+    from kraftlog.config import load_options
+    from kraftlog.source.settings import redactor_of
+
+    return redactor_of(load_options({"reveal_secrets": chosen.reveal_secrets}))

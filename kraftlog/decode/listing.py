@@ -12,7 +12,7 @@ from typing import Any
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import read_batch, unknown_tags
-from kraftlog.log.batch import CONTROL, HEADER, PREFIX_SIZE, TRANSACTIONAL, codec_name
+from kraftlog.log.batch import CONTROL, HEADER, PREFIX_SIZE, TRANSACTIONAL, codec_name, content_hash
 from kraftlog.log.directory import Replica, record_files, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits, Window
@@ -122,7 +122,7 @@ def _batch_row(path: str, window: Window, index: int) -> Row:
         "producer_epoch": header["producer_epoch"],
         "base_sequence": header["base_sequence"],
         "record_count": header["record_count"],
-        "batch_id": window.batches.batch_ids[index],
+        "batch_id": content_hash(window.batch(index)),  # plain, as the CRC is
     }
 
 

@@ -251,8 +251,6 @@ def _newer(
         _, _, data, unknown, _ = _message(spec, spec.versions.last, buffer, at, end, redactor)
     except DecodeError:
         return name, version, None, [], raw
-    if not spec.holds_secrets:
-        unknown = _masked(unknown, redactor)
     return name, version, data, unknown, raw
 
 
@@ -304,13 +302,8 @@ def _message(
     if at != end:
         detail = f"{counted(end - at, 'byte')} left after {spec.name} version {version}"
         raise DecodeError(FaultKind.RECORD_TRAILING, at, detail)
-    if spec.holds_secrets:
-        unknown = _masked(unknown, redactor)
-    return spec.type, version, redactor.message(spec, data), unknown, None
-
-
-def _masked(unknown: list[UnknownTag], redactor: Redactor) -> list[UnknownTag]:
-    return [(path, tag, redactor.mask(raw)) for path, tag, raw in unknown]
+    masked = [(path, tag, redactor.mask(raw)) for path, tag, raw in unknown]
+    return spec.type, version, redactor.message(spec, data), masked, None
 
 
 def _located(

@@ -36,9 +36,9 @@ from kraftlog.plain import counted
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How files are read: how many bytes are held in memory at a time, under which key batches are
-    named, and whether a second implementation checks their CRCs. Without a key, whoever knows most
-    of a batch can test guesses of the rest by its name.
+    """How files are read: how many bytes are held in memory at a time, under which key batches and
+    damaged bytes are named, and whether a second implementation checks their CRCs. Without a key,
+    whoever knows most of a batch can test guesses of the rest by its name.
     """
 
     window_size_bytes: int = 4 << 20

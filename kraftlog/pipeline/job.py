@@ -13,6 +13,7 @@ from kraftlog.config import Options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.audit import recorded
+from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.pipeline.page import page_path
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.steps import run_pipeline, run_steps
@@ -38,6 +39,7 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
     """Run one step, or all; where that has audited, say what was found, on stdout and in the files
     that are asked for.
     """
+    require_outputs(options)
     is_watched(options)
     start_spark = starter(app_name, options)
     if name == "pipeline":

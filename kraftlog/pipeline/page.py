@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from kraftlog.audit.run import AuditResult
 from kraftlog.failures import in_short
-from kraftlog.log.storage import absolute, refuse_below_input
 from kraftlog.pipeline.judge import Judged
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
@@ -90,14 +89,6 @@ def write_audit_page(
         _tell_failure(path, error)
         return None
     return path
-
-
-def report_path(path: str, inputs: tuple[str, ...]) -> str:
-    """Where an audit's page may go.
-
-    Raises UsageError below an input, where nothing is written."""
-    refuse_below_input("the page", path, inputs)
-    return absolute(path)
 
 
 def _write(path: str, data: PageData) -> None:

@@ -33,8 +33,8 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.names import KEY_FILE
 from kraftlog.tables.parquet import filesystem_of, make_folder_of
-from kraftlog.tables.place import KEY_FILE
 
 if TYPE_CHECKING:
     from kraftlog.pipeline.tasks import Spark

@@ -1,14 +1,14 @@
 """What an audit leaves for monitoring: the files of `--metrics-file` and `--junit-file`.
 
 In: options, and what an audit says. Out: files, each replaced in one step, so that nobody reads
-half of one.
+half of one (`tables.whole`); where they may lie says `outputs`.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kraftlog.config import Options
-from kraftlog.log.storage import absolute, refuse_below_input
+from kraftlog.log.storage import absolute
 from kraftlog.pipeline.judge import Judged
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.watched import Watched, watched_in_files, watched_in_lake
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 def is_watched(options: Options) -> bool:
     """Whether any such file is asked for; looked at before the work begins.
 
-    Raises UsageError below an input, ModuleNotFoundError where what writes it is missing."""
-    for what, path in (("metrics file", options.metrics_file), ("JUnit file", options.junit_file)):
-        if path is not None:
-            refuse_below_input(f"the {what}", path, options.input)
+    Raises ModuleNotFoundError where what writes it is missing."""
     if options.metrics_file is not None:
         import prometheus_client  # noqa: F401  # not after minutes of work
     return bool(options.metrics_file or options.junit_file)

@@ -27,8 +27,9 @@ from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake, Mark
 from kraftlog.tables.lease import Lease, holding
 from kraftlog.tables.mend import Taken, mend
+from kraftlog.tables.names import REGISTER
 from kraftlog.tables.place import require_place, state_of
-from kraftlog.tables.register import REGISTER, Published
+from kraftlog.tables.register import Published
 from kraftlog.tables.spec import RUN_ID, RUNS, TableSpec
 from kraftlog.tables.upkeep import compact, expire, forget_runs
 

@@ -33,10 +33,9 @@ from kraftlog.source.plan import Split
 from kraftlog.source.pushdown import Pushed, push
 from kraftlog.source.settings import (
     arrow_schema,
-    redactor_of,
     relation_of,
     roots_of,
-    settings_of,
+    source_redactor,
 )
 from kraftlog.source.stream import KraftlogStreamReader
 
@@ -72,7 +71,7 @@ class KraftlogReader(DataSourceReader):
         self._options = options
         self._columns = columns
         self._relation = relation_of(options)
-        self._redactor = redactor_of(settings_of(options))
+        self._redactor = source_redactor(options)
         self._pushed = Pushed()
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:

@@ -4,6 +4,7 @@ Pickles; imports no Spark.
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from blake3 import blake3
@@ -31,15 +32,27 @@ def limits_of(options: Options, redactor: Redactor | None = None) -> Limits:
 
 def redactor_of(options: Options, key: bytes | None = None) -> Redactor:
     """Masks under the option's key, else the given one (a lake's), else a random one; masks nothing
-    where secrets are revealed. A lake's batches are always named under its own key, so that they
-    keep their names from run to run.
+    where secrets are revealed. Contents are named under a key too, as they may hold secrets: under
+    a lake's own always, so that they keep their names from run to run.
     """
     named = None
     if options.redaction_key:
         named = blake3(options.redaction_key.encode()).digest(KEY_SIZE)
-    id_key = key or named
-    mask_key = None if options.reveal_secrets else named or key or os.urandom(KEY_SIZE)
+    drawn = None if options.reveal_secrets else os.urandom(KEY_SIZE)
+    id_key = key or named or drawn
+    mask_key = None if options.reveal_secrets else named or key or drawn
     return Redactor(mask_key, None if id_key is None else blake3(_IDS, key=id_key).digest(KEY_SIZE))
+
+
+def source_redactor(options: Mapping[str, str]) -> Redactor:
+    """The same for a read of the Spark source. There `batch_id` stays from query to query and leads
+    from one relation to another: it is made without a key, unless an option gives one.
+    """
+    settings = settings_of(options)
+    redactor = redactor_of(settings)
+    if settings.redaction_key or relation_of(options) == "faults":  # which has no batch_id
+        return redactor
+    return replace(redactor, id_key=None)
 
 
 _IDS = b"names of contents"

@@ -33,10 +33,10 @@ from kraftlog.source.progress import (
 from kraftlog.source.pushdown import Pushed
 from kraftlog.source.settings import (
     limits_of,
-    redactor_of,
     relation_of,
     roots_of,
     settings_of,
+    source_redactor,
 )
 
 STREAMED = ("files", "batches", "records", "control_records", "faults")
@@ -61,7 +61,7 @@ class KraftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise UsageError(
                 f"relation {self._relation!r} is told of all replicas at once and cannot be streamed: use spark.read, or one of {', '.join(STREAMED)}"
             )
-        self._redactor = redactor_of(settings_of(options))
+        self._redactor = source_redactor(options)
         self._pinned: list[Replica] | None = None
         self._target: Offset | None = None
 

@@ -14,10 +14,10 @@ from kraftlog.log.stores import asked, is_remote, require_store
 from kraftlog.plain import printable, reason_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import require_layout
-from kraftlog.tables.register import REGISTER, Register, RegisterState
+from kraftlog.tables.names import KEY_FILE, REGISTER
+from kraftlog.tables.register import Register, RegisterState
 from kraftlog.tables.spec import decoded_tables
 
-KEY_FILE = "_redaction.key"
 _TOLD = 3
 _NOT_AS_IT_STANDS = re.compile(r"%[0-9A-Fa-f]{2}|[?#\\\x00-\x1f\x7f\ud800-\udfff]")
 """What delta-rs takes for something else in a path of this machine: it would write its commits to

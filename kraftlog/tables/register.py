@@ -24,8 +24,8 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from kraftlog.errors import LakeError
 from kraftlog.log.stores import is_remote, refusal, why
+from kraftlog.tables.names import REGISTER
 
-REGISTER = "_lake"
 LAYOUT = 4
 """How a lake lies on its disk, and what its ids mean: 2 since files lie under `column=value`, 3
 since contents are named under the lake's key and the verdict's tables say what a restart loses, 4

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.tables.place import KEY_FILE, state_of
+from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.place import state_of
 from tests.bare import ROOT
 from tests.cluster.machines import spark_home, stop
 from tests.cluster.test_cluster import shipped, store, submitted

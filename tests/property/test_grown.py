@@ -73,7 +73,12 @@ def batches(file: LogFile) -> list[tuple[int, int]]:
 
 
 def options(root: Path, lake: Path, **limits: int) -> Options:
-    named = {"input": [str(root)], "lake": str(lake), "fail_on": "never", "redaction_key": "one"}
+    named = {
+        "input": [str(root)],
+        "lake": str(lake),
+        "fail_on": "never",
+        "redaction_key": "one" * 11,
+    }
     return load_options({**named, **limits})
 
 

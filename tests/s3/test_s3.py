@@ -21,7 +21,8 @@ from kraftlog.cli import main
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.place import KEY_FILE, state_of
+from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.place import state_of
 from tests.bare import ROOT
 from tests.documents import DOCS, blocks
 from tests.golden.cases import DATA

@@ -19,7 +19,7 @@ from tests.unit.test_long_history import write
 
 CASES = ("isolated", "upgraded-3.9", "synthetic-fuzz-1", "synthetic-transactions",
          "synthetic-client-batches", "synthetic-every-type", "voter-replaced")  # fmt: skip
-KEY = "one key for both ways"
+KEY = "one key for both ways, and long enough"
 
 
 def both(

@@ -64,7 +64,7 @@ def test_a_stream_follows_a_quorum_through_growth_and_truncation(
     log = root / "1" / LOG
     whole = log.read_bytes()
     log.write_bytes(whole[:-10])
-    options = {"relation": "batches", "split_size_bytes": "8000", "redaction_key": "k"}
+    options = {"relation": "batches", "split_size_bytes": "8000", "redaction_key": "k" * 32}
     query = Query(spark, root, tmp_path, **options)
     query.run("parquet")
     assert stored(query) == now(query)
@@ -82,13 +82,13 @@ def test_a_stream_follows_a_quorum_through_growth_and_truncation(
 
 def test_records_reach_delta_with_their_secrets_masked(spark: SparkSession, tmp_path: Path) -> None:
     root = DATA / "isolated/replicas"
-    options = {"relation": "records", "redaction_key": "the key", "tasks": "3"}
+    options = {"relation": "records", "redaction_key": "the key" * 5, "tasks": "3"}
     query = Query(spark, root, tmp_path, **options)
     progress = query.run("delta")
     table = DeltaTable(query.table).to_pyarrow_table(
         columns=["batch_id", "record_index", "user_scram_credential_record"]
     )
-    expected = batch_rows(root, "records", redaction_key="the key")
+    expected = batch_rows(root, "records", redaction_key="the key" * 5)
     for name in ("batch_id", "record_index"):
         assert sorted(table.column(name).to_pylist()) == fields(expected, name)
     payloads = table.column("user_scram_credential_record").to_pylist()

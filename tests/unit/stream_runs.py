@@ -33,7 +33,7 @@ def fields(rows: Rows, name: str) -> list[Any]:
 
 
 def options_of(root: Path, relation: str, **more: str) -> dict[str, str]:
-    return {"path": str(root), "relation": relation, "redaction_key": "k", **more}
+    return {"path": str(root), "relation": relation, "redaction_key": "k" * 32, **more}
 
 
 def batch_rows(root: Path, relation: str, **more: str) -> Rows:

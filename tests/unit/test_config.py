@@ -97,11 +97,22 @@ def test_a_file_that_cannot_be_read_or_parsed_is_a_usage_error(tmp_path: Path) -
 
 
 def test_options_are_frozen_travel_pickled_and_hide_the_key() -> None:
-    options = load_options({"redaction_key": "very secret"})
+    options = load_options({"redaction_key": "very secret" * 3})
     assert pickle.loads(pickle.dumps(options)) == options
-    assert "very secret" not in repr(options)
+    assert "very secret" * 3 not in repr(options)
     with pytest.raises(FrozenInstanceError):
         options.lake = "elsewhere"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("length", [1, 31])
+def test_a_key_that_could_be_guessed_is_refused(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(f'redaction_key = "{"k" * length}"', encoding="utf-8")
+    with pytest.raises(UsageError, match="openssl rand -hex 32") as refused:
+        load_options(conf_file=path)
+    assert str(path) in str(refused.value)
+    assert "kk" not in str(refused.value)
+    assert load_options({"redaction_key": "k" * 32}, path).redaction_key == "k" * 32
 
 
 def test_config_imports_no_spark() -> None:

@@ -276,7 +276,19 @@ def test_files_say_what_they_are(tmp_path: Path) -> None:
     assert first.modified_ns == (folder / SEGMENT).stat().st_mtime_ns
 
 
-@pytest.mark.parametrize("command", [["audit", "--input", ""], ["records", ""], ["state", ""]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["audit", "--input", ""],
+        ["records", ""],
+        ["state", ""],
+        ["changes", "--lake", ""],
+        ["explain", "topic", "x", "--lake", ""],
+        ["plan", "replicas", "--lake", ""],
+        ["plan", "replicas", "--staleness", "--lake", ""],
+        ["sql", "SELECT 1", "--lake", ""],
+    ],
+)
 def test_a_variable_without_a_value_is_not_the_whole_disk(
     command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

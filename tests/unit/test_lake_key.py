@@ -2,18 +2,22 @@
 under it tells nobody of secrets.
 """
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.tabular import batch_table, fault_table
 from kraftlog.errors import LakeError
+from kraftlog.log.batch import content_hash
 from kraftlog.log.directory import find_replicas, walk_file
 from kraftlog.log.fault import Fault
+from kraftlog.log.names import LOG_FOLDER
 from kraftlog.message.catalogue import spec_of
 from kraftlog.pipeline.keeping import check
 from kraftlog.pipeline.run import lake_key
@@ -24,6 +28,7 @@ from kraftlog.tables.lease import holding
 from kraftlog.tables.register import Published
 from kraftlog.tables.spec import decoded_tables
 from tests.property.engines import flipped, sealed
+from tests.unit.stream_runs import batch_rows, fields
 
 KEY = "_redaction.key"
 SECRET = "hunter2"
@@ -155,7 +160,11 @@ def test_nothing_stored_of_a_secret_can_be_made_without_the_key(tmp_path: Path) 
 def test_what_is_told_of_the_masks_tells_of_no_key(tmp_path: Path) -> None:
     """Two lakes under one key of the user's share no word for it: a guess cannot be tested."""
     keys = [lake_key(Lake(str(tmp_path / name))) for name in "ab"]
-    wanted: list[dict[str, object]] = [{}, {"redaction_key": "mine"}, {"redaction_key": "other"}]
+    wanted: list[dict[str, object]] = [
+        {},
+        {"redaction_key": "mine" * 8},
+        {"redaction_key": "other" * 8},
+    ]
     told = [redactor_of(load_options(one), key).masks for one in wanted for key in keys]
     assert len(set(told)) == len(told)
     again = [redactor_of(load_options(one), key).masks for one in wanted for key in keys]
@@ -168,7 +177,46 @@ def test_what_is_told_of_the_masks_tells_of_no_key(tmp_path: Path) -> None:
 def test_names_of_contents_stay_from_run_to_run(tmp_path: Path) -> None:
     """Whatever else is asked for: secrets in clear, or masks under a key of the user's own."""
     key = lake_key(Lake(str(tmp_path)))
-    wanted: list[dict[str, object]] = [{}, {"reveal_secrets": True}, {"redaction_key": "mine"}]
+    wanted: list[dict[str, object]] = [{}, {"reveal_secrets": True}, {"redaction_key": "mine" * 8}]
     found = {redactor_of(load_options(one), key).id_key for one in wanted}
     assert len(found) == 1
     assert None not in found
+
+
+# --- What is told without a lake --------------------------------------------------------------
+
+_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+
+
+def hashes(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """The hashes in what a command prints."""
+    main([*arguments, "--format", "json"])
+    return _HASH.findall(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("command", ["records", "batches", "audit --input"])
+def test_a_hash_that_a_command_tells_is_of_no_use_to_others(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Equal bytes have one hash within an answer, and another one in each answer: made without a
+    key, it could be held against a guess of the secret. A batch's id is plain beside its CRC.
+    """
+    for node in ("1", "2"):
+        folder = tmp_path / node / LOG_FOLDER
+        folder.mkdir(parents=True)
+        whole = [config_batch(SECRET), *broken(config_batch(SECRET))[2:]]
+        (folder / f"{0:020d}.log").write_bytes(b"".join(whole))
+    one, other = (hashes(capsys, *command.split(), str(tmp_path)) for _ in range(2))
+    assert len(one) == len(other) > len(set(one)) > 0
+    plain = set(one) & set(other)
+    assert plain == ({content_hash(raw) for raw in whole[:2]} if command == "batches" else set())
+
+
+def test_rows_of_the_source_tell_no_more_than_a_batch_s_id(tmp_path: Path) -> None:
+    log = tmp_path / f"{0:020d}.log"
+    log.write_bytes(broken(config_batch(SECRET))[3])
+    one, other = (
+        fields(batch_rows(log, "faults", redaction_key=""), "content_hash") for _ in range(2)
+    )
+    assert len(one) == len(other) == 1
+    assert one != other

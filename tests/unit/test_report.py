@@ -11,8 +11,10 @@ import pytest
 import vl_convert
 
 from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.config import load_options
 from kraftlog.errors import UsageError
-from kraftlog.pipeline.page import report_path, write_audit_page, write_lake_page
+from kraftlog.pipeline.outputs import require_outputs
+from kraftlog.pipeline.page import write_audit_page, write_lake_page
 from kraftlog.report.actions import ACTIONS, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.churn_charts import elections
@@ -688,16 +690,16 @@ def test_equal_tails_are_told_once_and_controllers_first() -> None:
 
 
 def test_the_page_is_never_written_below_an_input(tmp_path: Path) -> None:
+    options = load_options({"input": [str(tmp_path / "in")]})
     with pytest.raises(UsageError, match="lies below the input"):
-        report_path(str(tmp_path / "in" / "report.html"), (str(tmp_path / "in"),))
-    assert report_path(str(tmp_path / "in.html"), (str(tmp_path / "in"),))
+        require_outputs(options, str(tmp_path / "in" / "report.html"))
+    require_outputs(options, str(tmp_path / "in.html"))
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from kraftlog.audit.run import audit_of
-    from kraftlog.config import load_options
     from kraftlog.pipeline.judge import Judged, replayed
 
     quorum = replayed([str(DATA / "combined" / "replicas")], load_options({}))

@@ -251,7 +251,7 @@ def test_masks_are_those_of_the_key_and_the_key_is_not_in_the_offset() -> None:
     columns = ["user_scram_credential_record"]
     one, same, other, none = (
         Stream(root, "records", columns, redaction_key=key, tasks="20")
-        for key in ("abcde", "abcde", "x", "")
+        for key in ("abcde" * 7, "abcde" * 7, "x" * 32, "")
     )
     salts = masks(one.run())
     assert salts

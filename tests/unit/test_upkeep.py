@@ -20,8 +20,9 @@ from kraftlog.tables.damage import Damage, damages
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import holding
 from kraftlog.tables.mend import mend
+from kraftlog.tables.names import REGISTER
 from kraftlog.tables.parquet import slices_of, write_file
-from kraftlog.tables.register import REGISTER, Published, Register
+from kraftlog.tables.register import Published, Register
 from kraftlog.tables.spec import TableSpec
 from kraftlog.tables.upkeep import compact, expire, forget_runs
 

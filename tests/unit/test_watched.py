@@ -3,7 +3,12 @@ of JUnit's XML.
 """
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.cli import main
+from kraftlog.config import load_options
+from kraftlog.errors import UsageError
 from kraftlog.pipeline import watching
+from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.report.exposition import METRICS, metrics_text
 from kraftlog.report.junit import junit_xml
 from kraftlog.report.watched import Watched
@@ -235,6 +243,83 @@ def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         whole.write_whole(str(path), b"newer")
     assert path.read_bytes() == b"new"
     assert [one.name for one in path.parent.iterdir()] == ["a.prom"]
+
+
+def test_a_link_stays_and_a_device_is_written_to(tmp_path: Path) -> None:
+    """Moved over by a file, /dev/null is gone for every process of the machine."""
+    target, link, hanging = (tmp_path / name for name in ("a.prom", "link", "hanging"))
+    link.symlink_to("a.prom")
+    hanging.symlink_to("not/yet")
+    for one in (link, hanging):
+        whole.write_whole(str(one), b"new")
+        assert one.is_symlink()
+        assert one.read_bytes() == b"new"
+    assert target.read_bytes() == b"new"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        told = pool.submit(pipe.read_bytes)
+        whole.write_whole(str(pipe), b"told")
+        assert told.result(60) == b"told"
+    assert pipe.is_fifo()
+    assert sorted(one.name for one in tmp_path.iterdir()) == [
+        "a.prom",
+        "hanging",
+        "link",
+        "not",
+        "pipe",
+    ]
+
+
+def test_what_is_printed_stays_before_a_file_on_stdout(tmp_path: Path) -> None:
+    printed = tmp_path / "printed"
+    command = [sys.executable, "-m", "kraftlog", "audit", "--input", QUORUM]
+    with printed.open("wb") as out:
+        subprocess.run([*command, "--metrics-file", "/dev/stdout"], stdout=out, check=True)
+    told, _, samples = printed.read_text(encoding="utf-8").partition("# HELP")
+    assert "May I restart?" in told
+    assert parsed("# HELP" + samples)
+
+
+OUTPUTS = ("--report", "--metrics-file", "--junit-file")
+
+
+@pytest.mark.parametrize("flag", OUTPUTS)
+def test_nothing_is_written_into_a_lake_whose_key_nothing_rebuilds(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, link = tmp_path / "lake", tmp_path / "link"
+    lake.mkdir()
+    key = lake / "_redaction.key"
+    key.write_bytes(b"k" * 32)
+    link.symlink_to(key)
+    named = ["--lake", str(lake)]
+    for path, more in ((key, []), (link, []), (key, named), (lake / "findings" / "x", named)):
+        assert main(["audit", "--input", QUORUM, flag, str(path), *more]) == 2
+        assert "lies in the lake" in capsys.readouterr().err
+    assert key.read_bytes() == b"k" * 32
+    assert link.is_symlink()
+    if flag != "--report":
+        assert main(["run", "--input", QUORUM, *named, flag, str(key)]) == 2
+        assert "lies in the lake" in capsys.readouterr().err
+
+
+def test_a_page_of_its_own_lake_may_be_named(tmp_path: Path) -> None:
+    page = str(tmp_path / "report.html")
+    require_outputs(load_options({"lake": str(tmp_path)}), page)
+    with pytest.raises(UsageError, match=r"the metrics file .* lies in the lake"):
+        require_outputs(load_options({"lake": str(tmp_path), "metrics_file": page}))
+
+
+@pytest.mark.parametrize("flags", list(combinations(OUTPUTS, 2)))
+def test_two_files_are_not_one(
+    flags: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = flags
+    files = [one, str(tmp_path / "two"), other, f"{tmp_path}/./two"]
+    assert main(["audit", "--input", QUORUM, *files]) == 2
+    assert "name two different files" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("flag", ["--metrics-file", "--junit-file"])
