@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kraftlog.audit.images import ELR_FIELDS
 from kraftlog.quorum.evidence import ImageComparison, KeyDifference
 from kraftlog.quorum.model import Quorum
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
+
+ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 
 LEFT_CONFIGS = (
     "Kafka leaves them behind when a topic is created and removed in one step of its loader. "
