@@ -206,7 +206,7 @@ def impossible_levels(data: Mapping[str, Any]) -> str | None:
     """The first voter of a KRaftVoters record whose levels cannot be (SupportedVersionRange), in
     words.
     """
-    for one in data["voters"]:
+    for one in data.get("voters") or ():
         levels = one["kRaftVersionFeature"]
         least, most = levels["minSupportedVersion"], levels["maxSupportedVersion"]
         if least < 0 or most < least:
