@@ -16,7 +16,6 @@ from tests.unit.audit_logs import (
     frame,
     healthy_log,
     healthy_state,
-    kraft_voters,
     overwrite,
     partition,
     producer_ids,
@@ -246,18 +245,6 @@ def _(nodes: list[Node]) -> None:
     raw = snapshot([*STORED, Batch(0, 1, (partition(9, [1], [1], 1),))], 1, START_MS + 3000)
     for node in nodes[:2]:
         node.checkpoint(6, 1).write_bytes(raw)
-
-
-@fault(
-    ALLOWED, "critical", "1", says="its voter 1 supports levels 1 to 0 of kraft.version",
-    also="record_rules snapshot_equals_replay snapshots_agree", sound=lambda nodes: _of_dynamic_quorum(nodes),
-)  # fmt: skip
-def _(nodes: list[Node]) -> None:
-    _of_dynamic_quorum(nodes)
-    path = nodes[0].checkpoint(6, 1)
-    held = voters_batch(1, 1, 1, 2, 3, ms=START_MS + 3000)
-    wrong = replace(held, values=(kraft_voters(1, 2, 3, levels=(1, 0)),))
-    path.write_bytes(path.read_bytes().replace(held.raw(), wrong.raw()))
 
 
 def _part(node: Node) -> Path:
