@@ -94,6 +94,19 @@ def snapshots(quorum: Quorum) -> Coverage:
     return _snapshots(quorum.snapshots)
 
 
+RECORD_ALLOWED = "snapshot_record_allowed"
+
+
+def loaded_snapshots(quorum: Quorum) -> Coverage:
+    """The same where they were loaded too."""
+    found, state = snapshots(quorum), quorum.evidence.state
+    if state is None:
+        return found.but_for([(None, "the records were not replayed")])
+    return found.but_for(
+        (label, why) for name, label, why in state.skipped if name == RECORD_ALLOWED
+    )
+
+
 def every_snapshot(quorum: Quorum) -> Coverage:
     """All checkpoint files, leftovers and bootstrap checkpoints included."""
     return _snapshots(quorum.every_snapshot)

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kraftlog.audit.images import ELR_FIELDS, is_scram_user
 from kraftlog.explain.words import scram_user_text
 from kraftlog.plain import some
 from kraftlog.quorum.evidence import ImageComparison, KeyDifference
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, may_have_lost
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
+
+ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 
 LEFT_CONFIGS = (
     "Kafka leaves them behind when a topic is created and removed in one step of its loader. "
@@ -56,6 +57,11 @@ _RECORDS = {
     ("PARTITION_RECORD", "unknown_topic"): _DROPS_ALL,
     ("PARTITION_CHANGE_RECORD", "unknown_topic"): _DROPS_ALL,
 }
+
+
+def is_scram_user(one: KeyDifference) -> bool:
+    """Whether one of two images lacks a SCRAM user."""
+    return one.key.startswith("scram_credentials:") and one.change != "changed"
 
 
 def is_left_config(told: Sequence[KeyDifference]) -> bool:

@@ -16,9 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from kraftlog.audit.grouping import ELR_FIELDS, is_scram_user
+from kraftlog.audit.watch import SnapshotRules
 from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.content import UNKNOWN
-from kraftlog.quorum.evidence import UNREMARKABLE, KeyDifference
+from kraftlog.quorum.evidence import UNREMARKABLE, KeyDifference, SnapshotRefusal
 from kraftlog.quorum.history import Records, loaded
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.difference import Difference, differences
@@ -28,7 +30,6 @@ from kraftlog.state.state import State
 from kraftlog.state.tables import TABLE, TOPIC_RESOURCE
 from kraftlog.state.write import ELR_FEATURE
 
-ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 CONTROL_TABLES = frozenset({"voters", "kraft_version"})
 """Where no record of a history tells of them, a quorum has them from the checkpoint with which it was
 formatted.
@@ -48,18 +49,24 @@ class SnapshotImage:
 
 @dataclass(slots=True)
 class Images:
-    """The images of snapshots, by their content."""
+    """The images of snapshots, by their content; `refused` is what of each cannot be loaded, also of
+    those that are not kept any more.
+    """
 
     records: Records
     topics: Topics
     _known: OrderedDict[bytes, SnapshotImage | None] = field(default_factory=OrderedDict)
+    refused: dict[bytes, SnapshotRefusal | None] = field(default_factory=dict)
 
     def of(self, view: SnapshotView) -> SnapshotImage | None:
         """The image of a snapshot; None where its file cannot be read any more."""
         content = view.evidence.batches.ids.tobytes()
         if content not in self._known:
-            known = loaded(self.records, view, self.topics)
+            rules = SnapshotRules()
+            known = loaded(self.records, view, self.topics, rules)
             self._known[content] = None if known is None else SnapshotImage(known, doubt_of(view))
+            if known is not None:
+                self.refused[content] = rules.refusal
         self._known.move_to_end(content)
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)
@@ -131,11 +138,6 @@ def _kind(one: KeyDifference) -> int:
     return 2 if one.stale_config else int(is_scram_user(one))
 
 
-def is_scram_user(one: KeyDifference) -> bool:
-    """Whether one of two images lacks a SCRAM user."""
-    return one.key.startswith("scram_credentials:") and one.change != "changed"
-
-
 def _meant(expected: State, found: State) -> Iterator[Difference]:
     elr = expected.get("features", (ELR_FEATURE,))
     untold = {table for table in CONTROL_TABLES if not expected.rows(table)}
@@ -183,6 +185,8 @@ def _shown(value: Any, table: str) -> str:
 
 
 def _value(value: Any, limit: int = 80) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_value(one, limit)}" for name, one in value.items())
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

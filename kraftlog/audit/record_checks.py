@@ -25,11 +25,11 @@ from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import counted, numbers, sentence, voters_text
-from kraftlog.quorum.content import REFUSED, RULES, UNKNOWN
+from kraftlog.quorum.content import KRAFT_VOTERS, LEVEL, REFUSED, RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.snapshots import FOOTER, HEADER, VOTERS, SnapshotView
+from kraftlog.quorum.snapshots import FOOTER, HEADER, SnapshotView
 from kraftlog.quorum.voter_changes import LEADER_CHANGE
 from kraftlog.state.tables import BEGIN, END
 
@@ -250,9 +250,10 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     its batch names a producer, a transaction, a codec, the time of an append, or attributes that
     this log never has. Or a control record is there that no leader writes: a LeaderChange whose
     leader is no voter or was elected by a minority, the header or footer of a snapshot, or a
-    kraft.version that goes back or is below 0. The record decodes, but no KRaft controller writes
-    so. Where the finding says that Kafka's reader refuses it, a node that reads it stops. Such a
-    record in the newest snapshot is critical: the node would not start.""",
+    kraft.version that goes back or is below 0, or voters with such levels. The record decodes, but
+    no KRaft controller writes so. Where the finding says that Kafka's reader refuses it, a node that
+    reads it stops. Such a record in the newest snapshot is critical: the node would not start; and so
+    is such a level in a log, which each start reads.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip
@@ -275,7 +276,9 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         severity: Severity | None = None
         if issue.kind in REFUSED:
             stops = "Kafka's reader refuses it, and a node that reads it stops. "
-            if newest and not place.in_log:
+            if place.in_log and issue.kind == LEVEL:
+                severity, stops = "critical", f"{stops}Each start reads the log's control records. "
+            elif newest and not place.in_log:
                 severity, stops = "critical", f"{stops}A start begins with this file. "
                 if len(replicas) == 1:
                     stops = f"{stops}{instead_of(quorum, newest[0])} "
@@ -319,7 +322,7 @@ def _unwritten(log: LogView, voters_from: int) -> Iterator[tuple[int, ControlRec
     for row in log.rows[log.remarkable].tolist():
         offset = int(log.evidence.log.base_offsets[row])
         for one in log.controls(row):
-            if one.type == VOTERS:
+            if one.type == KRAFT_VOTERS:
                 voters_from = min(voters_from, offset)
             elif one.type == LEADER_CHANGE:
                 for problem in _unelected(one):

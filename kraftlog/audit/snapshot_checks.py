@@ -7,6 +7,7 @@ Whether a snapshot's state is right is asked in `image_checks`. Source: KIP-630 
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -650,26 +651,26 @@ def _too_large(over: bool, usual: int) -> str:
 
 
 @check(
-    "snapshot_record_allowed", "warning", "snapshot", "KIP-630 Snapshot Format",
+    coverage.RECORD_ALLOWED, "warning", "snapshot", "KIP-630 Snapshot Format",
     "a snapshot holds only records that Kafka's images write, and that Kafka loads",
-    action="snapshot", over=coverage.snapshots,
+    action="snapshot", over=coverage.loaded_snapshots,
     meaning="""A snapshot holds records of a type that Kafka writes to logs only, never to
     snapshots. Or it holds what Kafka throws at when it loads it: a second set of voters, a second
-    kraft.version, or one below 0. In the newest snapshot that is critical: the node would not
-    start. A kraft.version that only a newer Kafka can know is told by record_type_known.""",
+    kraft.version, or one below 0; a partition before its topic, or of none; a value that cannot be;
+    a topic twice; a transaction. In the newest snapshot that is critical: the node would not
+    start, or, where the finding says so, no controller. A kraft.version that only a newer Kafka can
+    know is told by record_type_known.""",
     advice="""Somebody else wrote this file: set it aside, and take another replica's.""",
 )  # fmt: skip
 def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
-        if (impossible := one.impossible_control) is not None:
+        for row in _not_loaded(quorum, one):
             is_newest = quorum.snapshots_of(one.replica)[-1] is one
             begins = " A start begins with this file." if is_newest else ""
-            yield BadRow(
-                one.replica,
-                f"Kafka does not load snapshot {one.evidence.name}: {impossible}.{begins} No Kafka writes such a file. {instead_of(quorum, one)}",
-                one.path,
+            yield replace(
+                row,
+                message=f"{row.message}{begins} No Kafka writes such a file. {instead_of(quorum, one)}",
                 severity="critical" if is_newest else None,
-                evidence={"detail": impossible},
             )
         found = one.evidence.first_of_type
         for kind in sorted(set(one.evidence.type_counts) - ALLOWED):
@@ -683,6 +684,36 @@ def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
                 found[kind][0],
                 evidence={"type": kind, "count": count, "record_index": found[kind][1]},
             )
+
+
+def _not_loaded(quorum: Quorum, one: SnapshotView) -> Iterator[BadRow]:
+    """At what Kafka throws when it loads a snapshot."""
+    name = one.evidence.name
+    if (impossible := one.impossible_control) is not None:
+        text = f"Kafka does not load snapshot {name}: {impossible}."
+        yield BadRow(one.replica, text, one.path, evidence={"detail": impossible})
+    found = quorum.refusals.get(one.path)
+    if found is None:
+        return
+    who = "A controller" if found.by_controllers else "Kafka"
+    more = f" So it is with {counted(found.count - 1, 'other record')}." if found.count > 1 else ""
+    batches = one.evidence.batches
+    ends = np.cumsum(batches.record_counts)
+    row = int(np.searchsorted(ends, found.place, "right"))
+    index = found.place - int(ends[row] - batches.record_counts[row])
+    yield BadRow(
+        one.replica,
+        f"{who} does not load snapshot {name}, and throws at its record {found.place} ({found.type}): {found.detail}.{more}",
+        one.path,
+        int(batches.positions[row]),
+        evidence={
+            "type": found.type,
+            "count": found.count,
+            "record_index": index,
+            "detail": found.detail,
+            "only_controllers": found.by_controllers,
+        },
+    )
 
 
 @check(

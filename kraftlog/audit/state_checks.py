@@ -5,8 +5,9 @@ becomes findings. After a hole in a log its state is not known: what could not b
 with the reason. Source: KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strimzi#11262.
 """
 
-from collections.abc import Iterator, Set
-from typing import Unpack
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -118,6 +119,7 @@ def _removed(step: Incoming) -> Iterator[Said]:
         f"The {step.type} at offset {step.offset} removes {what}, {why}. "
         "Brokers take it, and a controller that replays it stops with an exception. Find out who wrote it before any controller restarts.",
         {"kind": kind, "data": dict(step.data), **named},
+        f"it removes {what}, {why}",
     )
 
 
@@ -306,22 +308,25 @@ def _topic_identity(step: Incoming) -> Iterator[Said]:
     advice = (
         "Find out which controller wrote it, and delete one of the two before clients mix them up."
     )
-    kind = {}
+    kind, stops = {}, ""
     if same_name is not None:
         advice = (
             f"From Kafka 3.6 on, a controller that replays it stops with an exception. {advice}"
         )
         kind = {"kind": "topic_exists"}
+        stops = f"there is a topic {name} already"
     if same_name is not None and same_name != (topic_id,):
         yield Said(
             f"A topic named {name} (id {topic_id}) is created at offset {step.offset}, while another topic of that name (id {same_name[0]}) exists. {advice}",
             {**kind, "name": name, "topic_id": topic_id, "other_topic_id": same_name[0]},
+            stops,
         )
     if same_id is not None:
         yield Said(
             f"The topic id {topic_id} is used again at offset {step.offset} for topic {name}, while it is that of topic {same_id['name']}. "
             f"The partitions of topic {same_id['name']} are forgotten. {advice}",
             {**kind, "name": name, "topic_id": topic_id, "other_name": same_id["name"]},
+            stops,
         )
     elif topic_id in step.gone:
         before, since = step.gone[topic_id]
@@ -374,6 +379,81 @@ def _may_be_from_before_3_6(state: State) -> bool:
     return level is None or level["featureLevel"] < MV_3_6_IV0
 
 
+BROKER_DIRECTORIES_UNIQUE = state_check(
+    "broker_directories_unique", "critical", "KIP-858",
+    "a log directory is that of one registered broker, which names it once",
+    action="origin",
+    meaning="""A broker is registered with a log directory that is another registered broker's too,
+    or names one twice. Brokers take such a record. A controller stops: at the record that gives a
+    directory to a second broker, or at the next one of a broker that names a directory twice.""",
+    advice="""Restart no controller. Find out which controller wrote the record; and if the disk of
+    one broker was copied to another one, remove the copy's meta.properties.""",
+)  # fmt: skip
+_REGISTRATION = {
+    "REGISTER_BROKER_RECORD": ("brokerId", "brokerEpoch"),
+    "UNREGISTER_BROKER_RECORD": ("brokerId", "brokerEpoch"),
+    "FENCE_BROKER_RECORD": ("id", "epoch"),
+    "UNFENCE_BROKER_RECORD": ("id", "epoch"),
+    "BROKER_REGISTRATION_CHANGE_RECORD": ("brokerId", "brokerEpoch"),
+}
+"""The records of a broker's registration, with the names of its id and epoch."""
+
+
+@on_record(BROKER_DIRECTORIES_UNIQUE, *_REGISTRATION)
+def _directories(step: Incoming) -> Iterator[Said]:
+    """Controllers take away all directories of a broker, and give it those that it has from then
+    on (ClusterControlManager.updateDirectories).
+    """
+    broker, epoch = (step.data[name] for name in _REGISTRATION[step.type])
+    known = step.state.get("brokers", (broker,))
+    is_first = step.type == "REGISTER_BROKER_RECORD"
+    if not is_first and (known is None or known["brokerEpoch"] != epoch):
+        return  # that is no record of it: see references_exist
+    held = () if known is None else known["logDirs"]
+    given = step.data.get("logDirs") or ()
+    for one in _twice(held):
+        yield _broker_directory(
+            step,
+            f"is of broker {broker}, whose registration names directory {one} twice",
+            "Brokers take it, and a controller that replays it stops with an exception.",
+            {"broker_id": broker, "directory": one},
+        )
+    if {*given} <= {*held} and not _twice(given):
+        return
+    for one in _twice(given):
+        yield _broker_directory(
+            step,
+            f"names directory {one} of broker {broker} twice",
+            "Brokers take it, and a controller stops with an exception at the next record of that broker.",
+            {"broker_id": broker, "directory": one},
+        )
+    for (other,), value in step.state.rows("brokers").items():
+        for one in sorted({*given}.intersection(value["logDirs"]) if other != broker else ()):
+            yield _broker_directory(
+                step,
+                f"gives broker {broker} the directory {one}, which is that of broker {other}",
+                "Brokers take it, and a controller that replays it stops with an exception.",
+                {"broker_id": broker, "directory": one, "other_broker_id": other},
+                f"directory {one} is that of broker {other} and that of broker {broker}",
+            )
+
+
+def _twice(directories: Sequence[str]) -> list[str]:
+    if len({*directories}) == len(directories):
+        return []
+    return sorted(one for one, times in Counter(directories).items() if times > 1)
+
+
+def _broker_directory(
+    step: Incoming, what: str, does: str, evidence: dict[str, Any], stops: str = ""
+) -> Said:
+    return Said(
+        f"The {step.type} at offset {step.offset} {what}. {does} Find out who wrote it before any controller restarts.",
+        evidence,
+        stops,
+    )
+
+
 PRODUCER_IDS_INCREASE = state_check(
     "producer_ids_increase", "critical", "KAFKA-15552",
     "the next producer id always goes up",
@@ -396,6 +476,7 @@ def _producer_ids(step: Incoming) -> Iterator[Said]:
             f"The next producer id {goes} at offset {step.offset}, and a controller that replays that record stops with an exception. "
             f"Producers will get ids that others use, and brokers may drop their records as duplicates. Raise the next id above {was} before producers start.",
             {"previous": was, "next": now},
+            f"the next producer id {goes}",
         )
 
 
@@ -442,6 +523,7 @@ def _negative_level(step: Incoming) -> Iterator[Said]:
             f"The {step.type} at offset {step.offset} sets {name} to level {level}, and no level is below 0. A controller stops there with an exception. "
             "Find out which controller wrote it before any of them starts.",
             {"kind": "bad_value", "data": dict(step.data)},
+            f"it sets {name} to level {level}, and no level is below 0",
         )
 
 
@@ -459,13 +541,14 @@ def _acl_id_twice(step: Incoming) -> Iterator[Said]:
 
 
 @on_record(RECORD_REPLAYS, "REGISTER_BROKER_RECORD")
-def _unwritable(step: Incoming) -> Iterator[Said]:
+def _unknown_protocol(step: Incoming) -> Iterator[Said]:
     """Controllers' registrations are refused for it."""
     protocols = {one["securityProtocol"] for one in step.data["endPoints"]}
     for unknown in sorted(protocols - {*SECURITY_PROTOCOLS}):
         yield Said(
             f"The {step.type} at offset {step.offset} gives broker {step.data['brokerId']} a listener with security protocol {unknown}, which is unknown. "
-            "Kafka's loader takes it, and then no node can write a snapshot (NullPointerException), until that broker registers anew: restart it. "
-            "Find out which controller wrote it.",
-            {"kind": "unwritable", "data": dict(step.data)},
+            "A controller that replays it stops with an exception. Brokers take it, and then can write no snapshot (NullPointerException). "
+            "Find out which controller wrote it before any controller restarts.",
+            {"kind": "bad_value", "data": dict(step.data)},
+            f"security protocol {unknown} is unknown",
         )

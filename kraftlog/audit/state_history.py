@@ -20,7 +20,7 @@ import numpy as np
 
 from kraftlog.audit import state_checks
 from kraftlog.audit.check import declared_in
-from kraftlog.audit.coverage import BASE
+from kraftlog.audit.coverage import BASE, RECORD_ALLOWED
 from kraftlog.audit.image_checks import AGREE, EQUALS
 from kraftlog.audit.images import Images, SnapshotImage, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
@@ -37,6 +37,7 @@ from kraftlog.quorum.evidence import (
     ImageComparison,
     KeyDifference,
     RecordIssue,
+    SnapshotRefusal,
     StateEvidence,
 )
 from kraftlog.quorum.health import Health, health_of
@@ -108,6 +109,7 @@ class StateHistory:
         self.chain = quorum.chain
         self.issues = Issues()
         self.compared: dict[Snapshot, Compared] = {}
+        self.refusals: dict[Snapshot, SnapshotRefusal | None] = {}
         self.comparisons: list[ImageComparison] = []
         self.skipped: list[tuple[str, str, str]] = []
         self.judged: set[str] = set()
@@ -159,6 +161,7 @@ class StateHistory:
         self._settle()
         self._rules.finish()
         self._agreement()
+        refusals = dict(self._refusals())
         issues = tuple(placed_in(self.quorum, self.chain, self.issues))
         return StateEvidence(
             tuple(self.comparisons),
@@ -167,6 +170,7 @@ class StateHistory:
             tuple(sorted(self.judged)),
             tuple(_joined(self.ranges)),
             self._health,
+            refusals=refusals,
         )
 
     def _take_health(self, offset: int) -> None:
@@ -512,6 +516,32 @@ class StateHistory:
             basis = f"the snapshot of the same id on {right.replica}"
             self._compare(group, right.replica, basis, told, count, check=AGREE)
 
+    def _refusals(self) -> Iterator[tuple[str, SnapshotRefusal]]:
+        """The snapshots that cannot be loaded, by path: of any replica, wherever they end."""
+        for one in self.quorum.snapshots:
+            if not one.is_complete:
+                if one.not_read is None:
+                    self._skip(RECORD_ALLOWED, one.replica, f"{one.evidence.name} is not complete")
+                continue
+            doubt, key = doubt_of(one), content_of(one)
+            if doubt is None and key not in self.refusals and not self._load(one):
+                doubt = _CHANGED
+            if doubt is not None:
+                self._skip(RECORD_ALLOWED, one.replica, f"{one.evidence.name}: {doubt}")
+            elif (found := self.refusals[key]) is not None:
+                yield one.path, found
+
+    def _load(self, one: SnapshotView) -> bool:
+        """Ask what of a snapshot cannot be loaded, as far as it was not asked before."""
+        before = None if self.told is None else self.told.before
+        known = {} if before is None else before.refusals
+        key, content = content_of(one), one.evidence.batches.ids.tobytes()
+        if key in known:
+            self.refusals[key] = known[key]
+        elif content in self._images.refused or self._images.of(one) is not None:
+            self.refusals[key] = self._images.refused[content]
+        return key in self.refusals
+
     def _skip_rules(self, doubt: str | None) -> None:
         """Records cannot be judged by a state in doubt."""
         for check in RULE_CHECKS if doubt else ():
@@ -585,6 +615,6 @@ def judge_history(quorum: Quorum, records: Records, told: Told | None = None) ->
         with suppress(NotTold):
             history = StateHistory(quorum, records, told)
             found = history.run()
-            told.compared = history.compared
+            told.compared, told.refusals = history.compared, history.refusals
             return found
     return StateHistory(quorum, records).run()

@@ -51,10 +51,13 @@ class Refused(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What is wrong, as a sentence and for machines."""
+    """What is wrong, as a sentence and for machines. `stops` is why a controller that replays the
+    record stops, in words that need no offset; empty where it goes on.
+    """
 
     text: str
     evidence: dict[str, Any]
+    stops: str = ""
 
 
 class Issue(NamedTuple):
@@ -78,7 +81,7 @@ class Rule(Generic[Asked]):
 
     def told(self, asked: Asked) -> Iterator[Issue]:
         """What it says."""
-        for text, evidence in self.ask(asked):
+        for text, evidence, _ in self.ask(asked):
             yield Issue(self.check, text, evidence)
 
 

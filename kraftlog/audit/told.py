@@ -17,7 +17,7 @@ from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.log.batch import content_hash
 from kraftlog.quorum.chain import Chain
-from kraftlog.quorum.evidence import KeyDifference
+from kraftlog.quorum.evidence import KeyDifference, SnapshotRefusal
 from kraftlog.quorum.health import NO_LEADER, Past, Since, Unclean
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.lineages import Stretch
@@ -43,7 +43,8 @@ Compared = tuple[tuple[KeyDifference, ...], int]
 @dataclass(frozen=True, slots=True)
 class Before:
     """What an earlier run has found of the records below `end_offset`, which of it still goes on
-    there, and what it has found of the snapshots that it has held against the shared history.
+    there, and what it has found of the snapshots that it has held against the shared history, or
+    loaded.
     """
 
     end_offset: int
@@ -51,6 +52,7 @@ class Before:
     past: Past
     deletions: MassDeletion
     compared: Mapping[Snapshot, Compared]
+    refusals: Mapping[Snapshot, SnapshotRefusal | None]
 
 
 @dataclass(slots=True)
@@ -58,7 +60,8 @@ class Told:
     """One history: from `stretch`'s base to its end, of which `health_offset` is the newest that
     can be committed. `small` and `partitions` are the states at offsets; `issues` are those of the
     partitions' records, and all of `before`, `rules` has the others. `snapshots` are to be held
-    against it, and what that has shown is `compared`.
+    against it, and what that has shown is `compared`; `refusals` is what of each cannot be
+    loaded.
     """
 
     stretch: Stretch
@@ -75,6 +78,7 @@ class Told:
     before: Before | None = None
     holds_records: bool = False
     compared: Mapping[Snapshot, Compared] = field(default_factory=dict)
+    refusals: Mapping[Snapshot, SnapshotRefusal | None] = field(default_factory=dict)
 
     def go_on(self, before: Before) -> None:
         """Begin where an earlier run has ended."""

@@ -164,6 +164,7 @@ def instead_of(
         and one.path != snapshot.path
         and one.id not in unfit
         and one.refused_control is None
+        and one.path not in quorum.refusals
     ]
     same = [one.replica for one in fit if one.id == snapshot.id]
     if same:

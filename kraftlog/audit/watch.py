@@ -9,7 +9,7 @@ be wrong with the others. Removals in crowds are the one rule that keeps somethi
 from bisect import bisect_left, bisect_right, insort
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
 from itertools import islice
@@ -31,6 +31,7 @@ from kraftlog.audit.state_rules import (
 from kraftlog.explain.words import plain_name
 from kraftlog.plain import some
 from kraftlog.quorum.chain import Chain, expected_bases
+from kraftlog.quorum.evidence import SnapshotRefusal
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
@@ -38,7 +39,7 @@ from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied
 from kraftlog.state.outline import Effect
 from kraftlog.state.partition_events import Flags, NewVersions
-from kraftlog.state.replay import Visible
+from kraftlog.state.replay import FaultyRecord, Visible
 from kraftlog.state.standing import Standing
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TABLE, TRANSACTION_TYPES
@@ -72,6 +73,66 @@ def rules_after(one: Applied) -> Iterator[Issue]:
             for on_row in _ON_ROW:
                 if on_row.table == change.table:
                     yield from on_row.told(row)
+
+
+@dataclass(slots=True)
+class SnapshotRules:
+    """The rules over the records of a snapshot, in which an offset is a place in the file: those are
+    told that Kafka does not load, first what stops all nodes.
+    """
+
+    refusal: SnapshotRefusal | None = None
+
+    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
+        """See `known.Watcher`."""
+
+    def meets(self, event: Event, state: State) -> None:
+        """See `known.Watcher`."""
+        place, kind = event.origin.offset or 0, event.origin.type
+        if kind in TRANSACTION_TYPES:
+            self._stops(place, kind, "no transaction can be in a snapshot")
+        if event.data is None or kind not in _TYPES:
+            return
+        step = Incoming(kind, event.data, place, place, place, state)
+        stops = (
+            said.stops
+            for rule in _ON_RECORD
+            if kind in rule.types
+            for said in rule.ask(step)
+            if said.stops
+        )
+        for why in islice(stops, 1):
+            self._stops(place, kind, why)
+
+    def changed(self, event: Event, state: State, effect: Effect) -> None:
+        """See `known.Watcher`."""
+        for one in effect.faults:
+            self._refused(one)
+
+    def suspects(self, versions: NewVersions) -> Flags:
+        """See `known.Watcher`: the fold itself looks at all that can have no effect."""
+        return np.zeros(len(versions.at), np.bool_)
+
+    def applied(self, one: Applied) -> None:
+        """See `known.Watcher`."""
+        if one.fault is not None:
+            self._refused(one.fault)
+
+    def _stops(self, place: int, kind: str, why: str) -> None:
+        self._take(SnapshotRefusal(place, kind, why, by_controllers=True))
+
+    def _refused(self, fault: FaultyRecord) -> None:
+        if fault.kind not in _TOLD_ELSEWHERE:
+            place, kind = fault.origin.offset or 0, fault.origin.type
+            self._take(SnapshotRefusal(place, kind, fault.detail, by_controllers=False))
+
+    def _take(self, found: SnapshotRefusal) -> None:
+        known = self.refusal
+        if known is None:
+            self.refusal = found
+            return
+        first = min(known, found, key=lambda one: (one.by_controllers, one.place))
+        self.refusal = replace(first, count=known.count + 1)
 
 
 def suspects(versions: NewVersions) -> Flags:

@@ -15,7 +15,7 @@ from kraftlog.audit.state_rules import Issue
 from kraftlog.audit.told import Before, Compared, Snapshot, Told
 from kraftlog.audit.watch import MassDeletion
 from kraftlog.pipeline.run import run_numbered
-from kraftlog.quorum.evidence import KeyDifference
+from kraftlog.quorum.evidence import KeyDifference, SnapshotRefusal
 from kraftlog.quorum.health import Past, ScramChange, Since, Unclean
 from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.relations import Row
@@ -25,6 +25,7 @@ from kraftlog.tables.reports import JUDGED
 from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 
 _UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
+_REFUSED = "snapshot_refused"
 
 _FORM = 7
 """How rows say what goes on; after those of another form, all is told anew."""
@@ -63,6 +64,7 @@ def goes_on_from(lake: Lake, end_offset: int | None, limits: Thresholds) -> Goes
 def _before(end_offset: int, rows: list[Row], limits: Thresholds) -> Before:
     issues, past, deletions = Issues(), Past(), MassDeletion(limits)
     compared = dict[Snapshot, Compared]()
+    refusals = dict[Snapshot, SnapshotRefusal | None]()
     for row in rows:
         offset, message, evidence = row["offset"], row["message"], json.loads(row["evidence"])
         if row["shown"] == _PAST:
@@ -72,11 +74,14 @@ def _before(end_offset: int, rows: list[Row], limits: Thresholds) -> Before:
         elif row["shown"] == _COMPARED:
             differences = map(_difference, evidence["differences"])
             compared[offset, message] = tuple(differences), evidence["count"]
+        elif row["shown"] == _REFUSED:
+            found = evidence["first"]
+            refusals[offset, message] = None if found is None else SnapshotRefusal(**found)
         elif row["shown"] != _UNTIL:
-            found = Issue(row["shown"], message, evidence)
-            issues.add(offset, found)
-            issues.drop(found, row["more"])
-    return Before(end_offset, issues, past, deletions, compared)
+            issue = Issue(row["shown"], message, evidence)
+            issues.add(offset, issue)
+            issues.drop(issue, row["more"])
+    return Before(end_offset, issues, past, deletions, compared, refusals)
 
 
 def judged_rows(told: Told | None) -> Iterator[Row]:
@@ -94,6 +99,9 @@ def judged_rows(told: Told | None) -> Iterator[Row]:
     for (offset, content), (differences, count) in sorted(told.compared.items()):
         found = {"differences": [asdict(one) for one in differences], "count": count}
         yield _row(offset, _COMPARED, content, found)
+    for (offset, content), refusal in sorted(told.refusals.items()):
+        first = None if refusal is None else asdict(refusal)
+        yield _row(offset, _REFUSED, content, {"first": first})
     for issues in (told.issues, told.rules.issues):
         for kept, dropped in issues.kinds():
             for at, (offset, issue) in enumerate(kept, 1):

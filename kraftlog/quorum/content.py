@@ -8,7 +8,7 @@ an ordinary batch. Runs once per distinct batch, in executors or on the driver. 
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ a tagged field or the level of a feature is unknown.
 """
 RULES = ("batch_header", "header", "key", "timestamp_delta", "offset_delta", "empty_value", "level")
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
-BATCH_HEADER = RULES[0]
+BATCH_HEADER, LEVEL = RULES[0], RULES[-1]
 REFUSED = frozenset(
     {
         FaultKind.COMPRESSION,
@@ -56,14 +56,14 @@ REFUSED = frozenset(
         "header",
         "key",
         "timestamp_delta",
-        "level",
+        LEVEL,
     }
 )
 """Kinds of issues at which Kafka's reader of this log throws. It reads on where bytes are left after
 a batch's last record, and the limit of what we unpack is only ours.
 """
 
-FEATURE, KRAFT_VERSION = "FEATURE_LEVEL_RECORD", "KRAFT_VERSION"
+FEATURE, KRAFT_VERSION, KRAFT_VOTERS = "FEATURE_LEVEL_RECORD", "KRAFT_VERSION", "KRAFT_VOTERS"
 ISSUE_LIMIT = 20
 """So many issues of each kind are kept of one batch; all are counted."""
 _INDEX = re.compile(r"\[\d+\]")
@@ -184,7 +184,9 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
         yield RecordIssue(FaultKind.RECORD_VALUE, record.index, text)
     if record.type == KRAFT_VERSION and record.data and record.data["kRaftVersion"] < 0:
         text = f"its kraft.version is {record.data['kRaftVersion']}, and no level is below 0"
-        yield RecordIssue("level", record.index, text)
+        yield RecordIssue(LEVEL, record.index, text)
+    if record.type == KRAFT_VOTERS and record.data and (levels := impossible_levels(record.data)):
+        yield RecordIssue(LEVEL, record.index, levels)
     if record.header_count:
         text = f"it has {counted(record.header_count, 'record header')}"
         yield RecordIssue("header", record.index, text)
@@ -198,6 +200,18 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
     if record.offset_delta != record.index:
         text = f"its offset delta is {record.offset_delta}, its place in the batch {record.index}"
         yield RecordIssue("offset_delta", record.index, text)
+
+
+def impossible_levels(data: Mapping[str, Any]) -> str | None:
+    """The first voter of a KRaftVoters record whose levels cannot be (SupportedVersionRange), in
+    words.
+    """
+    for one in data.get("voters") or ():
+        levels = one["kRaftVersionFeature"]
+        least, most = levels["minSupportedVersion"], levels["maxSupportedVersion"]
+        if least < 0 or most < least:
+            return f"its voter {one['voterId']} supports levels {least} to {most} of kraft.version, and that is no range of levels"
+    return None
 
 
 def newer_parts(record: Record) -> Iterator[str]:

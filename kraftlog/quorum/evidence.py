@@ -424,6 +424,19 @@ class StateIssue:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotRefusal:
+    """The first record of a snapshot at which a load throws, by its `place` in the file, and how many
+    there are. Where it is `by_controllers`, other nodes load the file.
+    """
+
+    place: int
+    type: str
+    detail: str
+    by_controllers: bool
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class LossCount:
     """Objects of one table that records added, removed or changed: how many, the first names."""
 
@@ -453,7 +466,8 @@ class StateEvidence:
     of the quorum's history whose records were held against the rules; `health` is what the newest
     state says, None where it is not known. `losses` says what goes with the end of a log, by the
     replica's label and the offset from which on; `apart`, by the labels of two replicas, what the
-    first has otherwise than the second at the end of what both hold.
+    first has otherwise than the second at the end of what both hold. `refusals` are the snapshots
+    that a node cannot load, by path.
     """
 
     comparisons: tuple[ImageComparison, ...] = ()
@@ -464,6 +478,7 @@ class StateEvidence:
     health: Health | None = None
     losses: Mapping[tuple[str, int], Losses] = field(default_factory=dict)
     apart: Mapping[tuple[str, str], Losses] = field(default_factory=dict)
+    refusals: Mapping[str, SnapshotRefusal] = field(default_factory=dict)
 
 
 def _id_in(value: Callable[[str], str | None]) -> int | None:

@@ -7,6 +7,7 @@ once, each content once. What has changed since the copies were looked at ends t
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
@@ -23,7 +24,7 @@ from kraftlog.message.catalogue import control_specs, metadata_specs
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import BatchColumns, Ids
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.known import Known
+from kraftlog.state.known import Known, Watcher
 from kraftlog.state.replay import FaultyRecord, Origin
 from kraftlog.state.standing import Topics
 from kraftlog.state.tables import NO_EFFECT
@@ -54,10 +55,16 @@ def go_on(
     return start
 
 
-def loaded(records: Records, view: SnapshotView, topics: Topics | None = None) -> Known | None:
+def loaded(
+    records: Records,
+    view: SnapshotView,
+    topics: Topics | None = None,
+    watcher: Watcher | None = None,
+) -> Known | None:
     """The state that a checkpoint holds; None where it cannot be read to its end any more."""
     state, end = Known(topics), view.record_count
-    return state if go_on(state.advance, records.snapshot(view), 0, end) == end else None
+    take = partial(state.advance, watcher=watcher)
+    return state if go_on(take, records.snapshot(view), 0, end) == end else None
 
 
 def wanted_types() -> frozenset[str]:

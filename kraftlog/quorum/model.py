@@ -8,7 +8,7 @@ Leader Election", KAFKA-1211.
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -41,7 +41,7 @@ from kraftlog.quorum.ends import (
     witnesses,
 )
 from kraftlog.quorum.epochs import vector_of
-from kraftlog.quorum.evidence import Longs, QuorumEvidence, ReplicaEvidence
+from kraftlog.quorum.evidence import Longs, QuorumEvidence, ReplicaEvidence, SnapshotRefusal
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
 from kraftlog.quorum.thresholds import Thresholds
@@ -157,6 +157,11 @@ class Quorum:
     def _voters_snapshots(self) -> list[SnapshotView]:
         """The snapshots that tell who votes here."""
         return [one for one in self.own_snapshots if one.path not in self.stray_snapshots]
+
+    @property
+    def refusals(self) -> Mapping[str, SnapshotRefusal]:
+        """The snapshots of which the history has shown that a node cannot load them, by path."""
+        return {} if self.evidence.state is None else self.evidence.state.refusals
 
     def snapshots_of(self, label: str) -> list[SnapshotView]:
         """A replica's snapshots, by id."""

@@ -14,7 +14,7 @@ import numpy as np
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE
 from kraftlog.log.fault import READING_KINDS, Fault, FaultKind
-from kraftlog.quorum.content import KRAFT_VERSION
+from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS, impossible_levels
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     Content,
@@ -25,7 +25,7 @@ from kraftlog.quorum.evidence import (
 from kraftlog.state.shapes import KNOWN_LEVELS
 from kraftlog.state.shapes import KRAFT_VERSION as KRAFT_LEVEL
 
-HEADER, FOOTER, VOTERS = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VOTERS"
+HEADER, FOOTER = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"
 LAST_KRAFT_VERSION = KNOWN_LEVELS[KRAFT_LEVEL]
 
 
@@ -262,11 +262,13 @@ class SnapshotView:
         for _, one in self.controls:
             if one.type in seen:
                 yield f"it holds a second {one.type} record", False
-            seen |= {one.type} & {VOTERS, KRAFT_VERSION}
+            seen |= {one.type} & {KRAFT_VOTERS, KRAFT_VERSION}
             level = one.data.get("kRaftVersion", 0) if one.type == KRAFT_VERSION else 0
             if not 0 <= level <= LAST_KRAFT_VERSION:
                 text = f"its kraft.version is {level}, and only 0 to {LAST_KRAFT_VERSION} are known"
                 yield text, level > LAST_KRAFT_VERSION
+            if one.type == KRAFT_VOTERS and (levels := impossible_levels(one.data)):
+                yield levels, False
 
     @property
     def last_contained_timestamp(self) -> int | None:
@@ -277,7 +279,7 @@ class SnapshotView:
     @property
     def voters(self) -> "tuple[tuple[int, str | None], ...] | None":
         """(voter id, directory id) by its KRaftVoters record; None without one."""
-        found = self._first(VOTERS)
+        found = self._first(KRAFT_VOTERS)
         return None if found is None else voters_of(found)
 
 

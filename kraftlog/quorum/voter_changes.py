@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.quorum.committed import committed_in
-from kraftlog.quorum.content import KRAFT_VERSION
+from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.snapshots import VOTERS, voters_of
+from kraftlog.quorum.snapshots import voters_of
 from kraftlog.quorum.voters import Members, disjoint_majorities
 from kraftlog.relations import Row, moment
 
@@ -80,13 +80,13 @@ def _of_log(log: LogView) -> Iterator[Named]:
         for control in log.controls(row):
             if control.type == KRAFT_VERSION:
                 version = int(control.data.get("kRaftVersion") or 0)
-            if control.type not in (VOTERS, LEADER_CHANGE) or not control.data.get("voters"):
+            if control.type not in (KRAFT_VOTERS, LEADER_CHANGE) or not control.data.get("voters"):
                 continue
             listeners = "" if control.type == LEADER_CHANGE else repr(control.data["voters"])
             offset, epoch = int(log.base[index]) + control.record_index, int(log.epochs[index])
             stamp = int(columns.base_timestamps[row])
             members = voters_of(control)
-            if control.type == VOTERS:
+            if control.type == KRAFT_VOTERS:
                 version = max(version, 1)
             yield Named(offset, epoch, control.type, members, listeners, stamp, version)
 
@@ -94,7 +94,7 @@ def _of_log(log: LogView) -> Iterator[Named]:
 def _of_snapshots(quorum: Quorum, log: LogView) -> Iterator[Named]:
     """What snapshots name whose own records the log no longer holds."""
     for one in quorum.snapshots_of(log.label):
-        told = [control for _, control in one.controls if control.type == VOTERS]
+        told = [control for _, control in one.controls if control.type == KRAFT_VOTERS]
         if not told or log.covers(0, one.end_offset):
             continue
         listeners = repr(told[-1].data["voters"])

@@ -17,9 +17,10 @@ from itertools import pairwise
 
 from kraftlog.plain import host_port, some
 from kraftlog.quorum import settings
+from kraftlog.quorum.content import KRAFT_VOTERS
 from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.snapshots import VOTERS, SnapshotView, by_replica, voters_of
+from kraftlog.quorum.snapshots import SnapshotView, by_replica, voters_of
 from kraftlog.state.declare import Data
 
 Members = tuple[tuple[int, str | None], ...]
@@ -84,7 +85,7 @@ def _voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     for index in log.remarkable.tolist():
         row = int(log.rows[index])
         for control in log.controls(row):
-            if control.type == VOTERS:
+            if control.type == KRAFT_VOTERS:
                 offset = int(log.base[index]) + control.record_index
                 yield offset, int(log.epochs[index]), row, voters_of(control)
 

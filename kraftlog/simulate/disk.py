@@ -49,7 +49,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         tuple(
             SnapshotFile(
                 SnapshotId(*each.id),
-                _why_unloadable(each),
+                _why_unloadable(quorum, each),
                 each.is_complete or each.not_read is not None,
             )
             for each in shipped
@@ -103,7 +103,7 @@ def _recovered(one: ReplicaEvidence) -> tuple[SegmentEvidence | None, int, str |
     return (one.segments[-1] if one.segments else None), len(one.log), None
 
 
-def _why_unloadable(one: SnapshotView) -> str | None:
+def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
     """A torn or missing end is not noticed; anything else that cannot be read is."""
     if one.evidence.problem:
         return one.evidence.problem
@@ -114,6 +114,8 @@ def _why_unloadable(one: SnapshotView) -> str | None:
         return "its first record is not a snapshot header"
     if (refused := one.refused_control) is not None:
         return refused
+    if (record := quorum.refusals.get(one.path)) is not None:
+        return f"at its record {record.place} ({record.type}): {record.detail}"
     bad = next(_bad_records(batches, one.contents), None)
     return f"Kafka cannot read on in it: {bad.text}" if bad else None
 

@@ -40,5 +40,5 @@ def of_key(table: str, key: Key, old: Data | None, new: Data | None) -> Iterator
         yield Difference(table, key, change, None, old, new)
         return
     for field in dict.fromkeys([*old, *new]):
-        if old.get(field) != new.get(field):
+        if [old.get(field)] != [new.get(field)]:  # so NaN is itself, as it is in whole rows
             yield Difference(table, key, "changed", field, old.get(field), new.get(field))

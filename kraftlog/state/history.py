@@ -29,7 +29,7 @@ from kraftlog.message.spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
 from kraftlog.state.declare import Data, Key, Replace, StateTable
 from kraftlog.state.replay import Visible
-from kraftlog.state.shapes import KRAFT_VERSION
+from kraftlog.state.shapes import KRAFT_VERSION, same_number
 from kraftlog.state.state import State
 from kraftlog.state.tables import TABLE, TABLES
 
@@ -84,7 +84,7 @@ class Shown:
         own order.
         """
         names = [one.json for one, _ in self.columns]
-        columns = [rows.column(name).to_pylist() for _, name in self.columns]
+        columns = [_values(one, rows.column(name)) for one, name in self.columns]
         every = {one.json: self.table.hides.get(one.json) for one in self._all_fields}
         found = [
             {**every, **dict(zip(names, row, strict=True))} for row in zip(*columns, strict=True)
@@ -333,6 +333,12 @@ def _cells(field: FieldSpec, values: Iterable[Data]) -> list[Any]:
     """One field of many values."""
     held = [one[field.json] for one in values]
     return [cell(field, one) for one in held] if field.fields else held
+
+
+def _values(field: FieldSpec, column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column, as the state holds them."""
+    found: list[Any] = column.to_pylist()
+    return list(map(same_number, found)) if field.type == "float64" else found
 
 
 def _held(field: FieldSpec, value: Any) -> Any:

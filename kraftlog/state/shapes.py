@@ -7,6 +7,7 @@ PartitionRegistration, AclBinding and their enums (4.3.1), tried against it.
 """
 
 import json
+import math
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable
 from typing import Any
@@ -153,6 +154,22 @@ def refit_directories(old: Data, new: Data, record: Data) -> Data:
     if not names_both and all(one == MIGRATING for one in directories):
         directories = []
     return {**new, "directories": _one_each(directories, len(new["replicas"]))}
+
+
+def same_number(value: float) -> float:
+    """A number as the state holds it: what is none (NaN) is one and the same object, by which equal
+    rows are equal.
+    """
+    return math.nan if math.isnan(value) else value
+
+
+def numbered(field: str) -> Shape:
+    """A number that may be none."""
+
+    def shape(state: StateView, data: Data) -> Data:
+        return {**data, field: same_number(data[field])}
+
+    return shape
 
 
 def known_principals(state: StateView, data: Data) -> Data:

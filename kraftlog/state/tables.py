@@ -38,6 +38,7 @@ from kraftlog.state.shapes import (
     known_principals,
     known_protocols,
     named_endpoints,
+    numbered,
     of_known_topic,
     only_next_producer_id,
     possible_level,
@@ -250,7 +251,7 @@ CLIENT_QUOTAS = StateTable(
     (
         Put(
             "CLIENT_QUOTA_RECORD",
-            (as_map("entity", "entityType"),),
+            (as_map("entity", "entityType"), numbered("value")),
             deletes=("remove", True),
         ),
     ),

@@ -154,7 +154,11 @@ JUDGED = per_run(
     "judged",
     "one row per thing that the records of main have shown, and run: the next run over grown input judges only what is new",
     column("offset", LONG, "log offset of the record, or end offset of the snapshot"),
-    column("shown", TEXT, "a check; or judged_until, past, deletions, snapshot_compared"),
+    column(
+        "shown",
+        TEXT,
+        "a check; or judged_until, past, deletions, snapshot_compared, snapshot_refused",
+    ),
     column("message", TEXT, "what the check says; else a version, what, or a snapshot's hash"),
     column("evidence", TEXT, "what goes with it, as JSON"),
     column("more", LONG, "how many more of its kind there are that are not kept"),

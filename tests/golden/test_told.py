@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.audit.images import Images
 from kraftlog.audit.state_history import StateHistory
 from kraftlog.audit.told import Told
 from kraftlog.decode.redaction import Redactor
@@ -28,6 +29,15 @@ from kraftlog.tables.reports import JUDGED
 from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 from tests.golden.cases import DATA
 from tests.in_process import run_of
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    Batch,
+    healthy_log,
+    partition,
+    quorum,
+    snapshot,
+)
 
 ROWS_PER_SHARE = 60
 WHOLE = ("isolated", "lagging-caughtup", "legacy", "synthetic-semantics", "synthetic-torn",
@@ -112,6 +122,30 @@ def test_a_run_over_grown_input_tells_it_too(
         assert contents(run, name) == contents(anew, name), name
 
 
+def test_a_snapshot_that_cannot_be_loaded_is_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run over grown input still knows; also where the history begins with it."""
+    nodes = quorum(tmp_path / "replicas")
+    stored = [healthy_log()[1], healthy_log()[3], Batch(0, 1, (partition(9, [1], [1], 1),))]
+    for node in nodes:
+        node.segment(0).unlink()
+        node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+    first = run_of(tmp_path / "replicas", tmp_path / "lake")
+    told = told_by(first)
+    refused = judged(first, told).refusals
+    assert [one.detail for one in refused.values()] == [
+        "there is no topic AAAAAAAAAAAAAAAAAAAACQ"
+    ] * 3
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP,), None, START_MS + 20_000))
+    monkeypatch.setattr(Images, "of", lambda images, view: pytest.fail("it is known"))
+    run = run_of(tmp_path / "replicas", tmp_path / "lake")
+    told = told_by(run)
+    assert told is not None
+    assert judged(run, told).refusals == refused
+
+
 @pytest.mark.parametrize("why", ["other limits", "a table was rebuilt", "two of one name"])
 def test_what_cannot_be_gone_on_with_is_told_anew(
     why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -151,7 +185,7 @@ def contents(run: Run, name: str) -> list[str]:
     rows = run.lake.read(name).to_pylist()
     own = [row for row in rows if row.pop("run_id", run.run_id) == run.run_id]
     for row in own:
-        if row.get("shown") == "snapshot_compared":
+        if row.get("shown") in ("snapshot_compared", "snapshot_refused"):
             del row["message"]
     return sorted(map(repr, own))
 

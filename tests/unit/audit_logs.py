@@ -164,13 +164,38 @@ def change_isr(number: int, isr: list[int]) -> bytes:
 
 
 def register_broker(
-    broker: int, epoch: int, incarnation: int = 1, end_point: str = "a", protocol: int = 0
+    broker: int,
+    epoch: int,
+    incarnation: int = 1,
+    end_point: str = "a",
+    protocol: int = 0,
+    directories: Sequence[int] = (),
 ) -> bytes:
-    """A broker with one listener, which is unfenced."""
+    """A broker with one listener, which is unfenced; with log directories in version 3."""
     place = text("host") + struct.pack(">Hh", 9092, protocol)
     listener = uvarint(2) + text(end_point) + place + b"\0"
+    if directories:
+        head = struct.pack(">i?", broker, False) + uuid(incarnation) + struct.pack(">q", epoch)
+        return b"\x01\x00\x03" + head + listener + b"\x01" + bytes(3) + _log_dirs(0, directories)
     value = struct.pack(">i", broker) + uuid(incarnation) + struct.pack(">q", epoch)
     return b"\x01\x00\x00" + value + listener + b"\x01" + b"\0" + b"\0" + b"\0"
+
+
+def _log_dirs(tag: int, directories: Sequence[int]) -> bytes:
+    """Log directories as the only tagged field."""
+    held = uvarint(len(directories) + 1) + b"".join(map(uuid, directories))
+    return bytes([1, tag]) + uvarint(len(held)) + held
+
+
+def change_directories(broker: int, epoch: int, directories: Sequence[int]) -> bytes:
+    """BrokerRegistrationChange of the log directories alone."""
+    return b"\x01\x11\x02" + struct.pack(">iq", broker, epoch) + _log_dirs(2, directories)
+
+
+def quota(user: str, value: float) -> bytes:
+    entity = uvarint(2) + text("user") + text(user) + b"\0"
+    key = text("producer_byte_rate")
+    return b"\x01\x0e\x00" + entity + key + struct.pack(">d?", value, False) + b"\0"
 
 
 def unregister_broker(broker: int, epoch: int) -> bytes:
@@ -234,10 +259,12 @@ def leader_change(
     return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), ms)
 
 
-def kraft_voters(*voters: int) -> bytes:
-    """A KRaftVoters record of voters without listeners, each with the directory of its number."""
+def kraft_voters(*voters: int, levels: tuple[int, int] = (0, 1)) -> bytes:
+    """A KRaftVoters record of voters without listeners, each with the directory of its number and
+    these levels of kraft.version.
+    """
     each = b"".join(
-        struct.pack(">i", one) + disk_uuid(one) + b"\x01" + struct.pack(">hh", 0, 1) + b"\0\0"
+        struct.pack(">i", one) + disk_uuid(one) + b"\x01" + struct.pack(">hh", *levels) + b"\0\0"
         for one in voters
     )
     return struct.pack(">h", 0) + uvarint(len(voters) + 1) + each + b"\0"

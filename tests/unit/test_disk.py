@@ -24,19 +24,21 @@ from tests.unit.audit_logs import (
     frame,
     healthy_log,
     overwrite,
+    partition,
     quorum,
     replace_batch,
     topic,
 )
+from tests.unit.audit_logs import snapshot as checkpoint
 from tests.unit.faults.table import AT, END_POSITION, LATER
 
 FIRST, SECOND = f"{0:020d}.log", f"{6:020d}.log"
 WHOLE = EpochVector(((1, 0), (2, 8)), 12)
 
 
-def disk(root: Path) -> Disk:
+def disk(root: Path, *, replay: bool = False) -> Disk:
     """That of node 1."""
-    found = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False))
+    found = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=replay))
     return disk_of(found, found.by_label["1"])
 
 
@@ -310,6 +312,16 @@ def test_a_level_of_kraft_version_in_a_log(tmp_path: Path) -> None:
     assert newer == BadRecord(12, "level 2 of feature kraft.version is unknown")
     (bad,) = disk(tmp_path / "-1").bad_records
     assert bad == BadRecord(12, "its kraft.version is -1, and no level is below 0")
+
+
+def test_a_snapshot_whose_records_cannot_be_replayed(tmp_path: Path) -> None:
+    """That shows where its records are replayed."""
+    node = quorum(tmp_path)[0]
+    stored = [healthy_log()[1], Batch(0, 1, (partition(9, [1], [1], 1),))]
+    node.checkpoint(6, 1).write_bytes(checkpoint(stored, 1, LATER))
+    (found,) = disk(tmp_path, replay=True).snapshots
+    assert found.unreadable is not None
+    assert found.unreadable.startswith("at its record 3 (PARTITION_RECORD): there is no topic")
 
 
 def test_records_that_are_replayed(tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 Each text was given to the classes of Kafka 4.0.0, 4.1.1 and 4.3.1 that read such a file.
 """
 
+import json
+import math
 import struct
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -17,15 +20,25 @@ from kraftlog.log.sidefiles import (
     refused_meta_properties,
 )
 from kraftlog.quorum.bootstrap import read_bootstrap
+from kraftlog.report.rows import print_rows
+from kraftlog.state.difference import of_key
 from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
     audit,
     feature,
+    found,
+    healthy_state,
+    kraft_voters,
+    partition,
+    producer_ids,
     quorum,
+    quota,
+    register_broker,
     replace_batch,
     snapshot,
+    topic,
     voters_batch,
 )
 from tests.unit.test_disk import disk
@@ -210,6 +223,10 @@ VOTERS = 6, voters_batch(0, 1, 1, 2, 3).values[0]
         ((version(-1), VOTERS), "its kraft.version is -1, and only 0 to 1 are known"),
         ((version(1), version(1), VOTERS), "it holds a second KRAFT_VERSION record"),
         ((version(1), VOTERS, VOTERS), "it holds a second KRAFT_VOTERS record"),
+        (
+            (version(1), (6, kraft_voters(1, 2, levels=(1, 0)))),
+            "its voter 1 supports levels 1 to 0 of kraft.version, and that is no range of levels",
+        ),
     ],
 )
 def test_kafka_loads_one_set_of_voters_and_a_level_that_it_knows(
@@ -236,3 +253,68 @@ def test_a_newest_snapshot_without_the_voters_takes_the_vote(tmp_path: Path) -> 
     # What the log names behind it counts.
     node.append(voters_batch(12, 2, 1, 2, 3))
     assert without_vote(node, tmp_path, ()) == ()
+
+
+# --- Records of snapshots -----------------------------------------------------------------------
+
+
+def with_records(root: Path, *values: bytes) -> None:
+    """Replica 1 has a snapshot of the whole log that holds these records too."""
+    stored = [*healthy_state(), Batch(0, 2, values)]
+    quorum(root)[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (topic("d", 9), partition(9, [1], [1], 1)),
+        (partition(1, [1, 2], [1, 2], 1), partition(1, [1, 2], [1, 2], 1)),
+        (producer_ids(1001),),
+        (feature("metadata.version", 1),),
+        (register_broker(7, 1, directories=[5]), register_broker(8, 2, directories=[6])),
+        (register_broker(7, 1, directories=[5]), register_broker(7, 2, directories=[5])),
+    ],
+)
+def test_records_that_kafka_loads(values: tuple[bytes, ...], tmp_path: Path) -> None:
+    with_records(tmp_path, *values)
+    assert found(audit(tmp_path), "snapshot_record_allowed") == []
+
+
+def test_a_snapshot_is_judged_where_no_log_reaches_it(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    stored = [*healthy_state(), Batch(0, 9, (partition(9, [1], [1], 1),))]
+    nodes[0].checkpoint(50, 9).write_bytes(snapshot(stored, 9, START_MS + 9000))
+    (one,) = found(audit(tmp_path), "snapshot_record_allowed")
+    assert "there is no topic AAAAAAAAAAAAAAAAAAAACQ" in one.row.message
+    assert one.severity == "critical"
+
+
+# --- Numbers that are none ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")]
+)
+def test_json_has_no_such_number(value: float, text: str) -> None:
+    out = StringIO()
+    assert print_rows([{"data": {"value": value, "list": [(value, 1.5)]}}], "json", out) == 1
+    assert json.loads(out.getvalue()) == {"data": {"value": text, "list": [[text, 1.5]]}}
+
+
+def test_a_number_that_is_none_is_no_difference() -> None:
+    old, new = ({"key": key, "value": math.nan} for key in "ab")
+    (one,) = of_key("client_quotas", (), old, new)
+    assert one.field == "key"
+
+
+def test_a_quota_that_is_no_number_equals_itself(tmp_path: Path) -> None:
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (quota("ann", math.nan), quota("bob", 1.0)), None, START_MS))
+        stored = [*healthy_state(), Batch(0, 2, (quota("bob", 1.0), quota("ann", math.nan)))]
+        node.checkpoint(14, 2).write_bytes(snapshot(stored, 2, START_MS))
+    assert found(audit(tmp_path), "snapshot_equals_replay") == []
+    replace_with = [*healthy_state(), Batch(0, 2, (quota("bob", math.nan), quota("ann", math.nan)))]
+    node.checkpoint(14, 2).write_bytes(snapshot(replace_with, 2, START_MS))
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert "in 1 place: client quota" in one.row.message
+    assert "value is NaN, not 1.0" in one.row.message

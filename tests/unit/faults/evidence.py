@@ -31,6 +31,10 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "broker_epoch_is_offset": {
         "batch_id": str, "broker_id": int, "broker_epoch": int, "replicas": [str],
     },
+    "broker_directories_unique": {
+        "batch_id": str, "broker_id": int, "directory": str, "other_broker_id": int,
+        "replicas": [str],
+    },
     "brokers_unfenced": {"broker_id": int, "since_offset": int, "controlled_shutdown": bool},
     "cluster_id_agrees": {"cluster_id": str, "cluster_ids": {str: int}},
     "committed_data_consistent": {
@@ -187,7 +191,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "snapshot_name_valid": {"form": str, "expected_name": str},
     "snapshot_not_too_often": {"close": int, "snapshots": int},
-    "snapshot_record_allowed": {"type": str, "count": int, "record_index": int, "detail": str},
+    "snapshot_record_allowed": {
+        "type": str, "count": int, "record_index": int, "detail": str, "only_controllers": bool,
+    },
     "snapshot_taken": {"running_ms": int, "has_snapshot": bool},
     "snapshot_times_in_order": {"header_timestamps": [int]},
     "snapshot_timestamp_agrees": {"header_timestamp": int, "log_timestamp": int},

@@ -21,6 +21,7 @@ from tests.unit.audit_logs import (
     Node,
     frame,
     healthy_log,
+    kraft_voters,
     leader_change,
     overwrite,
     partition,
@@ -264,9 +265,15 @@ def _control(key_version: int, control_type: int, value: bytes) -> Damage:
 _KRAFT_VERSION = struct.pack(">hh", 0, 1) + b"\0"
 
 fault(
-    "record_rules", "warning", "1", 12, says="its kraft.version is -1, and no level is below 0",
+    "record_rules", "critical", "1", 12, says="its kraft.version is -1, and no level is below 0",
     sound=_control(0, 5, _KRAFT_VERSION),
 )(_control(0, 5, struct.pack(">hh", 0, -1) + b"\0"))  # fmt: skip
+
+for _levels in ((1, 0), (-1, 1)):
+    fault(
+        "record_rules", "critical", "1", 12, says=f"its voter 1 supports levels {_levels[0]} to",
+        sound=_control(0, 6, kraft_voters(1, 2, 3)),
+    )(_control(0, 6, kraft_voters(1, 2, 3, levels=_levels)))  # fmt: skip
 
 for _type, _marker in enumerate(("ABORT", "COMMIT")):
     fault(

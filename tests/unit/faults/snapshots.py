@@ -9,18 +9,25 @@ from pathlib import Path
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
+    TRANSACTION,
     Batch,
     Node,
+    feature,
     frame,
     healthy_log,
     healthy_state,
     overwrite,
+    partition,
+    producer_ids,
+    register_broker,
     remove_topic,
     replace_batch,
     snapshot,
+    topic,
+    unregister_broker,
     voters_batch,
 )
-from tests.unit.faults.table import LATER, everywhere, fault
+from tests.unit.faults.table import LATER, Damage, everywhere, fault
 
 STORED = [healthy_log()[1], healthy_log()[3]]
 HEADER = Batch(0, 1, (struct.pack(">hq", 0, START_MS + 3000) + b"\0",), (struct.pack(">hh", 0, 3),))
@@ -191,6 +198,61 @@ def _(nodes: list[Node]) -> None:
     """A change is no state; what nobody knows may be one."""
     stored = [*STORED, Batch(0, 1, (remove_topic(2),))]
     nodes[0].checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+
+
+def _also(*values: bytes, newer: bool = False) -> Damage:
+    """The first snapshot of replica 1 holds more records; with a `newer` one its start begins there."""
+
+    def damage(nodes: list[Node]) -> None:
+        raw = snapshot([*STORED, Batch(0, 1, values)], 1, START_MS + 3000)
+        nodes[0].checkpoint(6, 1).write_bytes(raw)
+        if newer:
+            raw = snapshot(healthy_state(), 2, healthy_log()[-1].ms)
+            nodes[0].checkpoint(12, 2).write_bytes(raw)
+
+    return damage
+
+
+ALLOWED = "snapshot_record_allowed"
+ORPHAN = "Kafka does not load snapshot 00000000000000000006-0000000001.checkpoint, and throws at its record 5 (PARTITION_RECORD): there is no topic AAAAAAAAAAAAAAAAAAAACQ."
+fault(
+    ALLOWED, "critical", "1", says=f"{ORPHAN} A start begins with this file.",
+)(_also(partition(9, [1], [1], 1)))  # fmt: skip
+fault(ALLOWED, "warning", "1", says=f"{ORPHAN} No Kafka writes such a file.")(
+    _also(partition(9, [1], [1], 1), newer=True)
+)
+fault(
+    ALLOWED, "critical", "1", says="(PARTITION_RECORD): there is no topic AAAAAAAAAAAAAAAAAAAACQ. So it is with 1 other record.",
+    also="snapshot_equals_replay snapshots_agree",
+)(_also(partition(9, [1], [1], 1), topic("d", 9), topic("d", 9)))  # fmt: skip
+"""A topic behind its partition; what stops all nodes is told before what stops controllers."""
+fault(
+    ALLOWED, "critical", "1", says="(FEATURE_LEVEL_RECORD): metadata.version 0 cannot be",
+)(_also(feature("metadata.version", 0)))  # fmt: skip
+fault(
+    ALLOWED, "critical", "1", says=f"A controller does not load snapshot {6:020d}-{1:010d}.checkpoint, and throws at its record 5 (TOPIC_RECORD): there is a topic b",
+)(_also(topic("b", 2)))  # fmt: skip
+fault(
+    ALLOWED, "critical", "1", says="(PRODUCER_IDS_RECORD): the next producer id is 1000 once more",
+)(_also(producer_ids(1000)))  # fmt: skip
+fault(
+    ALLOWED, "critical", "1", says="(UNREGISTER_BROKER_RECORD): it removes broker 7, which does not exist there",
+)(_also(unregister_broker(7, 1)))  # fmt: skip
+fault(
+    ALLOWED, "critical", "1", says="(BEGIN_TRANSACTION_RECORD): no transaction can be in a snapshot",
+)(_also(TRANSACTION["begin"], TRANSACTION["end"]))  # fmt: skip
+fault(
+    ALLOWED, "critical", "1", says="is that of broker 7 and that of broker 8",
+    also="snapshot_equals_replay snapshots_agree",
+)(_also(register_broker(7, 1, directories=[5]), register_broker(8, 2, directories=[5])))  # fmt: skip
+
+
+@fault(ALLOWED, "critical", "2", says="Take the file of the same name from replica 3.")
+def _(nodes: list[Node]) -> None:
+    """A file that no node can load is no cure for another one."""
+    raw = snapshot([*STORED, Batch(0, 1, (partition(9, [1], [1], 1),))], 1, START_MS + 3000)
+    for node in nodes[:2]:
+        node.checkpoint(6, 1).write_bytes(raw)
 
 
 def _part(node: Node) -> Path:

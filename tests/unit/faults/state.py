@@ -10,6 +10,7 @@ from tests.unit.audit_logs import (
     Node,
     acl,
     change,
+    change_directories,
     config,
     feature,
     fence_broker,
@@ -396,6 +397,51 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, acl(7, "a"), acl(7, "b"))
 
 
+DIRECTORIES = "broker_directories_unique"
+
+
+@fault(
+    DIRECTORIES, "critical", offset=13, says="gives broker 8 the directory AAAAAAAAAAAAAAAAAAAABQ, which is that of broker 7",
+    sound=appended(
+        register_broker(7, 12, directories=[5, 6]), register_broker(8, 13, directories=[7]),
+        register_broker(7, 14, directories=[6, 5]), unregister_broker(8, 13),
+        register_broker(9, 16, directories=[7]),
+    ),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """ClusterControlManager: "BUG: directory ... already assigned to broker 7"."""
+    first = register_broker(7, 12, directories=[5, 6])
+    everywhere(nodes, first, register_broker(8, 13, directories=[5]))
+
+
+@fault(
+    DIRECTORIES, "critical", offset=14, says="BROKER_REGISTRATION_CHANGE_RECORD at offset 14 gives broker 8",
+    sound=appended(
+        register_broker(7, 12, directories=[5]), register_broker(8, 13, directories=[6]),
+        change_directories(8, 13, [6, 7]), fence_broker(8, 13),
+    ),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    both = [register_broker(one, one + 5, directories=[one - 2]) for one in (7, 8)]
+    everywhere(nodes, *both, change_directories(8, 13, [5, 6]))
+
+
+@fault(
+    DIRECTORIES,
+    "critical",
+    offset=12,
+    says="names directory AAAAAAAAAAAAAAAAAAAABQ of broker 7 twice",
+)
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, register_broker(7, 12, directories=[5, 5]))
+
+
+@fault(DIRECTORIES, "critical", offset=13, says="whose registration names directory")
+def _(nodes: list[Node]) -> None:
+    """ClusterControlManager: "BUG: directory ... not assigned to broker 7"."""
+    everywhere(nodes, register_broker(7, 12, directories=[5, 5]), fence_broker(7, 12))
+
+
 @fault(
     "record_replays", "warning", offset=12, says="an endpoint has no name",
     sound=appended(register_broker(7, 12)),
@@ -405,7 +451,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "record_replays", "warning", offset=12, says="no node can write a snapshot",
+    "record_replays", "warning", offset=12, says="A controller that replays it stops with an exception. Brokers take it, and then can write",
     sound=appended(register_broker(7, 12, protocol=3)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
