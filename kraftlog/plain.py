@@ -5,7 +5,6 @@ that is no row of an answer goes. `in_line` is for errors of stores, which come 
 colours. `sentence`, `counted` and `offsets_text` are the small change of all sentences.
 """
 
-import math
 import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -82,13 +81,6 @@ def runs_text(numbers_of: Collection[int]) -> str:
 def host_port(host: str, port: int | str) -> str:
     """HOST:PORT as Kafka's tools take it: an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def json_number(value: float) -> float | str:
-    """A number as JSON has it; what is none of JSON's as text, as Spark writes it."""
-    if math.isfinite(value):
-        return value
-    return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
 
 
 def natural(name: str) -> list[tuple[int, str]]:

@@ -315,9 +315,9 @@ def _identities(quorum: Quorum) -> Coverage:
     meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
     is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
     it. It refuses a file as well that is of an unknown version, lacks the node's id or that of
-    the cluster, has a directory.id that is no UUID, or one of the first hundred, which Kafka
-    reserves, or is of another node than the server.properties beside it. Or partition.metadata names
-    another topic than the metadata log's, and Kafka refuses to start with it; as with a
+    the cluster, or is of another node than the server.properties beside it. So it does where the
+    directory.id is no UUID, or one of the first hundred, which Kafka reserves. Or
+    partition.metadata names another topic than the metadata log's, and Kafka refuses to start with it; as with a
     bootstrap.checkpoint that it cannot read, or that sets no
     metadata.version: it reads that file at every start.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it

@@ -39,7 +39,8 @@ class Chain:
     def between(self, start: int, end: int) -> tuple[int, int]:
         """The links [first, after) that hold offsets of [start, end)."""
         first = int(np.searchsorted(self.end, start, "right"))
-        return first, max(first, int(np.searchsorted(self.base, end, "left")))
+        after = int(np.searchsorted(self.base, end, "left")) if start < end else first
+        return first, max(first, after)
 
     def epoch(self, at: int) -> int:
         """The leader epoch of a link's batch."""

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kraftlog.plain import json_number, printable
+from kraftlog.plain import printable
 from kraftlog.relations import Row
 from kraftlog.report.terminal import console_on
 
@@ -40,31 +40,14 @@ def _print_json(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
     """ASCII only: a value that holds one of Unicode's line separators must not break the line."""
     count = 0
     for row in rows:
-        try:
-            text = _TO_JSON(row)
-        except ValueError:  # a number that JSON does not know
-            text = _TO_JSON(_with_json_numbers(row))
-        out.write(text + "\n")
+        out.write(json.dumps(row, separators=(",", ":"), default=_plain) + "\n")
         count += 1
     return count
-
-
-def _with_json_numbers(value: Any) -> Any:
-    if isinstance(value, float):
-        return json_number(value)
-    if isinstance(value, dict):
-        return {name: _with_json_numbers(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_with_json_numbers(one) for one in value]
-    return value
 
 
 def _plain(value: Any) -> str:
     """A time, as ISO 8601; rows hold nothing else that JSON does not know."""
     return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else str(value)
-
-
-_TO_JSON = json.JSONEncoder(separators=(",", ":"), default=_plain, allow_nan=False).encode
 
 
 def _print_table(rows: Iterable[dict[str, Any]], out: TextIO) -> int:

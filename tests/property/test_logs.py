@@ -320,7 +320,7 @@ def test_runs_of_a_log(log: list[Placed]) -> None:
                     for at, one in enumerate(log)
                     if one.base < after and one.end > first and after > first
                 }
-                assert list(held.segments(first, after)) == [paths[at] for at in sorted(files)]
+                assert held.segments(first, after) == [("1", paths[at]) for at in sorted(files)]
     (lineage,) = lineages(found)
     told = [(one.base, one.start_offset, one.end_offset, one.is_last) for one in stretches(lineage)]
     assert told == [(None, 0, end, True) for _, end in from_zero]

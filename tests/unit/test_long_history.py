@@ -114,6 +114,13 @@ def broker(broker_id: int, epoch: int) -> bytes:
     )  # fmt: skip
 
 
+def directories(broker_id: int, epoch: int, ids: list[str]) -> bytes:
+    return record(
+        "BROKER_REGISTRATION_CHANGE_RECORD", 2, brokerId=broker_id, brokerEpoch=epoch, fenced=0,
+        inControlledShutdown=0, logDirs=ids,
+    )  # fmt: skip
+
+
 def faults() -> list[tuple[bytes, str | None]]:
     """Records, and the checks that they make fail."""
     return [
@@ -135,6 +142,7 @@ def faults() -> list[tuple[bytes, str | None]]:
         (topic("another", 12), "topic_identity_unique"),
         (producer_ids(999), "producer_ids_increase"),
         (broker(5, 1 << 40), "broker_epoch_is_offset"),
+        (directories(5, 1 << 40, [topic_id(9)] * 2), "broker_directories_unique"),
         (change(13, leaderRecoveryState=7), "record_replays"),
     ]
 

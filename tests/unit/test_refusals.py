@@ -3,10 +3,8 @@
 Each text was given to the classes of Kafka 4.0.0, 4.1.1 and 4.3.1 that read such a file.
 """
 
-import json
 import math
 import struct
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ from kraftlog.log.sidefiles import (
     refused_meta_properties,
 )
 from kraftlog.quorum.bootstrap import read_bootstrap
-from kraftlog.report.rows import print_rows
 from kraftlog.state.difference import of_key
 from tests.unit.audit_logs import (
     START_MS,
@@ -290,15 +287,6 @@ def test_a_snapshot_is_judged_where_no_log_reaches_it(tmp_path: Path) -> None:
 
 
 # --- Numbers that are none ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")]
-)
-def test_json_has_no_such_number(value: float, text: str) -> None:
-    out = StringIO()
-    assert print_rows([{"data": {"value": value, "list": [(value, 1.5)]}}], "json", out) == 1
-    assert json.loads(out.getvalue()) == {"data": {"value": text, "list": [[text, 1.5]]}}
 
 
 def test_a_number_that_is_none_is_no_difference() -> None:

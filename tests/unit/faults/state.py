@@ -15,6 +15,7 @@ from tests.unit.audit_logs import (
     feature,
     fence_broker,
     healthy_log,
+    healthy_state,
     leader_change,
     partition,
     producer_ids,
@@ -555,6 +556,24 @@ def _(nodes: list[Node]) -> None:
     for node, second in ((nodes[1], wrong), (nodes[2], healthy_log()[3])):
         stored = [healthy_log()[1], second, healthy_log()[8]]
         node.checkpoint(12, 2).write_bytes(snapshot(stored, 2, healthy_log()[-1].ms))
+
+
+@fault(
+    "snapshot_equals_replay", "critical", "1", 15, says="SCRAM credential 1 bob is missing",
+    also="snapshots_agree scram_users_outlive_restart",
+)  # fmt: skip
+@fault(
+    "snapshots_agree", "critical", "1", 15, says="SCRAM credential 1 bob is missing",
+    also="snapshot_equals_replay scram_users_outlive_restart",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka's own loader lost a user of one node."""
+    log = Batch(12, 2, (scram("ann"), scram("bob"), remove_scram("ann")), None, LATER)
+    for node, users in zip(nodes[:2], ((), (scram("bob"),)), strict=True):
+        stored = [*healthy_state(), *(Batch(0, 2, (one,)) for one in users)]
+        node.checkpoint(15, 2).write_bytes(snapshot(stored, 2, LATER))
+    for node in nodes:
+        node.append(log)
 
 
 @fault(
