@@ -514,7 +514,11 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
             offset=start,
             end_offset=end,
             severity="info" if live else None,
-            evidence={"log_end_offset": end, "snapshot_end_offset": newest.end_offset},
+            evidence={
+                "log_end_offset": end,
+                "snapshot_end_offset": newest.end_offset,
+                **({} if against is None else {"set_aside": against}),
+            },
         )
 
 

@@ -100,6 +100,7 @@ def action_of(finding: Row) -> ActionKey:
     """What a finding asks for; that of a check which is not known here is to be looked into.
 
     A snapshot that lacks what Kafka's own loader loses is kept: the cluster is asked to write it anew.
+    One that is none of the log which it is ahead of is set aside, and the log is whole.
     A warning of a check that stops everything is about a node without a vote, for which nothing
     waits, or of a voter that may only have been copied too early.
     """
@@ -108,6 +109,8 @@ def action_of(finding: Row) -> ActionKey:
     check = BY_NAME.get(finding["check"])
     if check is not None and check.action == "stop" and finding["severity"] == "warning":
         return "keep" if finding["evidence"].get("role") == "observer" else "copy"
+    if "set_aside" in finding["evidence"]:
+        return "snapshot"
     is_kept = "set_again" in finding["evidence"]
     return check.action if check and not is_kept else "watch"
 

@@ -149,6 +149,18 @@ def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
     assert action_of(one.as_row()) == "watch"
 
 
+def test_a_snapshot_of_another_log_is_set_aside_and_no_log_is_replaced(tmp_path: Path) -> None:
+    """Of the same id in a file of this log, the end of the log is missing."""
+    nodes = quorum(tmp_path)
+    held = nodes[0].checkpoint(6, 1).read_bytes()
+    nodes[0].checkpoint(50, 5).write_bytes(held)
+    (one,) = found(audit(tmp_path), "snapshot_ahead_of_log")
+    assert action_of(one.as_row()) == "snapshot"
+    nodes[0].checkpoint(50, 5).write_bytes(snapshot(STATE, 5, START_MS + 60_000))
+    (one,) = found(audit(tmp_path), "snapshot_ahead_of_log")
+    assert action_of(one.as_row()) == "refetch"
+
+
 def test_a_scram_credential_that_nothing_could_lose(tmp_path: Path) -> None:
     """Nobody was removed from its mechanism, below the snapshot's end."""
     remove = value("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", name="ann", mechanism=1)

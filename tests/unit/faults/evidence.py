@@ -170,7 +170,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "segment_name_matches": {"base_offset": int, "name_offset": int},
     "single_leader_per_epoch": {"leaders": {str: int}},
-    "snapshot_ahead_of_log": {"log_end_offset": int, "snapshot_end_offset": int},
+    "snapshot_ahead_of_log": {
+        "log_end_offset": int, "snapshot_end_offset": int, "set_aside": str,
+    },
     "snapshot_batch_aligned": {"batches": {str: [int]}},
     "snapshot_below_log_start": {"log_start_offset": int},
     "snapshot_epoch_agrees": {"epochs_in_logs": {str: int}, "batches_of_other_epoch": int},
