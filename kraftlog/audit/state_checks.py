@@ -418,9 +418,10 @@ def _directories(step: Incoming) -> Iterator[Said]:
             "Brokers take it, and a controller that replays it stops with an exception.",
             {"broker_id": broker, "directory": one},
         )
-    if {*given} <= {*held} and not _twice(given):
+    again = _twice(given)
+    if not again and {*given} <= {*held}:
         return
-    for one in _twice(given):
+    for one in again:
         yield _broker_directory(
             step,
             f"names directory {one} of broker {broker} twice",

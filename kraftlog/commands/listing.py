@@ -4,15 +4,14 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from kraftlog.commands.command import add_output, command
-from kraftlog.commands.values import record_types, redactor_in, time_ms
-from kraftlog.config import load_options
+from kraftlog.commands.command import add_output, command, options_of
+from kraftlog.commands.values import record_types, time_ms
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.relations import Row, moment
 from kraftlog.report.rows import print_rows
-from kraftlog.source.settings import limits_of
+from kraftlog.source.settings import limits_of, redactor_of
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +29,8 @@ def _common(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _batches(chosen: argparse.Namespace) -> int:
-    found = find_replicas(chosen.paths)
-    rows = batch_rows(found, limits_of(load_options({}), redactor_in(chosen)))
+    options, found = options_of(chosen), find_replicas(chosen.paths)
+    rows = batch_rows(found, limits_of(options, redactor_of(options)))
     print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
 
@@ -72,8 +71,9 @@ def _records(chosen: argparse.Namespace) -> int:
         until,
         chosen.key,
     )
-    redactor, found = redactor_in(chosen), find_replicas(chosen.paths)
-    rows = record_rows(found, limits_of(load_options({}), redactor), redactor, wanted)
+    options, found = options_of(chosen), find_replicas(chosen.paths)
+    redactor = redactor_of(options)
+    rows = record_rows(found, limits_of(options, redactor), redactor, wanted)
     print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
     return 0
 

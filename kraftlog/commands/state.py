@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kraftlog.commands.command import add_input, add_output, command, options_of
-from kraftlog.commands.values import local_path, record_types, redactor_in, time_ms
+from kraftlog.commands.values import local_path, record_types, time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, UsageError
@@ -31,7 +31,7 @@ from kraftlog.quorum.restorable import lost_everywhere, restorable
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
-from kraftlog.source.settings import limits_of
+from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
@@ -92,7 +92,8 @@ def _of_state(parser: argparse.ArgumentParser) -> None:
 )
 def _state(chosen: argparse.Namespace) -> int:
     types = record_types(chosen.type)
-    image, committed = images_of(chosen, redactor_in(chosen)).at(chosen.path, place_of(chosen))
+    images = images_of(chosen, redactor_of(options_of(chosen)))
+    image, committed = images.at(chosen.path, place_of(chosen))
     _notes(image, committed)
     print_rows(state_rows(image, types), chosen.format)
     return 0
@@ -126,7 +127,7 @@ def _of_diff(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _diff(chosen: argparse.Namespace) -> int:
-    images = images_of(chosen, redactor_in(chosen))
+    images = images_of(chosen, redactor_of(options_of(chosen)))
     states = []
     for text in (chosen.before, chosen.after):
         image, committed = images.at(*path_and_place(text))

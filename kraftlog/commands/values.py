@@ -1,6 +1,4 @@
-"""Values on the command line: paths of this machine, the file of options, numbers, times, types, and
-whether secrets are masked.
-"""
+"""Values on the command line: paths of this machine, the file of options, numbers, times, types."""
 
 import argparse
 import difflib
@@ -8,7 +6,6 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.stores import is_remote
 from kraftlog.message.catalogue import CONTROL_MARKERS, control_specs, metadata_specs
@@ -73,11 +70,3 @@ def record_types(given: list[str] | None) -> frozenset[str] | None:
             near = difflib.get_close_matches(name.upper(), known, n=3, cutoff=0.3) or known
             raise UsageError(f"there is no record type {name!r}; the nearest: {', '.join(near)}")
     return frozenset(given)
-
-
-def redactor_in(chosen: argparse.Namespace) -> Redactor:
-    """What masks secrets, as the arguments of `add_output` say: with one key for all of a command."""
-    from kraftlog.config import load_options
-    from kraftlog.source.settings import redactor_of
-
-    return redactor_of(load_options({"reveal_secrets": chosen.reveal_secrets}))

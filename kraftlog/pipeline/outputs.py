@@ -10,7 +10,7 @@ from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.log.storage import absolute, is_inside, real_path, refuse_below_input
 from kraftlog.log.stores import is_remote
-from kraftlog.tables.names import KEY_FILE, REGISTER
+from kraftlog.tables.names import KEY_FILE, PAGE, REGISTER
 from kraftlog.tables.whole import is_stream
 
 
@@ -19,6 +19,7 @@ def require_outputs(options: Options, page: str | None = None) -> None:
     nothing rebuilds, or over another one of them. A lake's own page may be asked for by its name.
     """
     taken: dict[str, str] = {}
+    own = None if options.lake is None else f"{real_path(options.lake)}/{PAGE}"
     for what, path in (
         ("page", page),
         ("metrics file", options.metrics_file),
@@ -35,16 +36,10 @@ def require_outputs(options: Options, page: str | None = None) -> None:
                 f"the {other} and the {what} are both to be {path}: name two different files"
             )
         lake = _lake_around(target, options.lake)
-        if lake is not None and not (what == "page" and target == _page_of(options.lake)):
+        if lake is not None and not (what == "page" and target == own):
             raise UsageError(
                 f"the {what} {path} lies in the lake {lake}, where nothing else is written: name another place"
             )
-
-
-def _page_of(lake: str | None) -> str | None:
-    from kraftlog.pipeline.page import PAGE
-
-    return None if lake is None else f"{real_path(lake)}/{PAGE}"
 
 
 def _lake_around(target: str, named: str | None) -> str | None:

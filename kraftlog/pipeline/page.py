@@ -15,6 +15,7 @@ from kraftlog.pipeline.judge import Judged
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.view import PageData
+from kraftlog.tables.names import PAGE
 from kraftlog.tables.parquet import filesystem_of
 from kraftlog.tables.reports import CONTRACT_RESULTS
 from kraftlog.tables.whole import write_whole
@@ -22,7 +23,6 @@ from kraftlog.tables.whole import write_whole
 if TYPE_CHECKING:
     from kraftlog.tables.lake import Lake
 
-PAGE = "report.html"
 _LAST_MEASURE = "configuration_lint"
 
 

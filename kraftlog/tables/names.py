@@ -3,5 +3,6 @@ for no Delta.
 """
 
 REGISTER = "_lake"
+PAGE = "report.html"
 KEY_FILE = "_redaction.key"
 """The key of a lake's masks and names, which nothing rebuilds."""
