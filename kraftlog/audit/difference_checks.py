@@ -16,9 +16,10 @@ from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, replicas_text
 from kraftlog.plain import counted, natural, numbers, offsets_text, sentence, voters_text
+from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.divergence import Comparison, DifferingRun, replacing_epoch, truncation_offset
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.model import Quorum, cluster_names
+from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
 from kraftlog.quorum.settings import LOWER, ROLES, UPPER, VOTER_SET
 

@@ -22,12 +22,13 @@ from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.plain import counted, numbers, offsets_text, sentence
 from kraftlog.quorum import voters as voter_sources
+from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.ends import noted_epoch
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
-from kraftlog.quorum.model import Quorum, cluster_names
+from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET, VOTERS
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,

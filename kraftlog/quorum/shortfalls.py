@@ -12,10 +12,11 @@ from kraftlog.plain import natural
 from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.copies import copied_before, copy_explains, described_since
 from kraftlog.quorum.describe import keeping_up
+from kraftlog.quorum.electorate import LaterVote
 from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
 from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.model import LaterVote, Quorum
+from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, number_of
 
 

@@ -1,0 +1,379 @@
+"""What lies at hand of one quorum: the copies of its nodes' logs and their snapshots, which of them are
+of another cluster, how they compare, who led them, and what a `describe` tells of them.
+
+In: `QuorumEvidence`. Out: the ground floor of `model.Quorum`, each thing once. Nothing here is a
+judgement; the checks judge. Source: KIP-630 "Design", KAFKA-1211.
+"""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from kraftlog.log.names import LAST_OFFSET
+from kraftlog.plain import natural
+from kraftlog.quorum import strays
+from kraftlog.quorum.chain import runs, whole
+from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
+from kraftlog.quorum.divergence import Comparison, Comparisons, compare
+from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence, SnapshotRefusal
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.snapshots import SnapshotView, by_replica
+from kraftlog.quorum.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class AtHand:
+    """The copies, before it is known who votes."""
+
+    evidence: QuorumEvidence
+
+    @property
+    def thresholds(self) -> Thresholds:
+        return self.evidence.thresholds
+
+    @property
+    def replicas(self) -> tuple[ReplicaEvidence, ...]:
+        return self.evidence.replicas
+
+    @cached_property
+    def logs(self) -> tuple[LogView, ...]:
+        """One view per replica, in the evidence's order."""
+        return tuple(LogView(one, self.evidence.contents, self.replicas) for one in self.replicas)
+
+    @cached_property
+    def by_label(self) -> dict[str, LogView]:
+        return {one.label: one for one in self.logs}
+
+    def node_id(self, label: str | None) -> int | None:
+        """node.id of a replica."""
+        found = self.by_label.get(label) if label is not None else None
+        return None if found is None else found.evidence.node_id
+
+    @cached_property
+    def copies_of(self) -> Counter[int | None]:
+        """How many copies are of each node."""
+        return Counter(one.node_id for one in self.replicas)
+
+    @cached_property
+    def cluster_ids(self) -> Counter[str]:
+        """How many replicas name each cluster; of equals that of the first label comes first,
+        however the input was named.
+        """
+        named = sorted(self.replicas, key=lambda one: natural(one.label))
+        return Counter(name for one in named for name in dict(cluster_names(one)))
+
+    @cached_property
+    def otherwise_named(self) -> frozenset[str]:
+        """Replicas that name another cluster, where their logs share no batch with the others' (with
+        one, somebody edited the file): Kafka itself keeps them apart.
+        """
+        if len(self.cluster_ids) < 2:
+            return frozenset()
+        usual = self.cluster_ids.most_common(1)[0][0]
+        other = {
+            one.label
+            for one in self.replicas
+            if (names := {name for name, _ in cluster_names(one)}) and usual not in names
+        }
+        own = [log for log in self.logs if log.label not in other]
+        return frozenset(
+            label
+            for label in other
+            if not any(strays.share(compare(self.by_label[label], one)) for one in own)
+        )
+
+    @cached_property
+    def strays(self) -> frozenset[str]:
+        """Replicas that name this cluster, and hold what is of another quorum: Kafka does not
+        notice.
+        """
+        logs = [one for one in self.logs if one.label not in self.otherwise_named]
+        held = [one for one in self.snapshots if one.replica not in self.otherwise_named]
+        return strays.strays(logs, self._compared, held)
+
+    @cached_property
+    def foreign(self) -> frozenset[str]:
+        """Replicas of another cluster, by its name or by what they hold. They are checked by
+        themselves and compared with nobody.
+        """
+        return self.otherwise_named | self.strays
+
+    @cached_property
+    def peers(self) -> tuple[LogView, ...]:
+        """The logs of this cluster."""
+        return tuple(one for one in self.logs if one.label not in self.foreign)
+
+    # --- snapshots --------------------------------------------------------------------------------
+
+    @cached_property
+    def every_snapshot(self) -> tuple[SnapshotView, ...]:
+        """All checkpoint files, leftovers and bootstrap checkpoints included."""
+        contents = self.evidence.contents
+        return tuple(
+            SnapshotView(one.label, file, contents)
+            for one in self.replicas
+            for file in one.snapshots
+        )
+
+    def files_of(self, label: str) -> list[SnapshotView]:
+        """A replica's checkpoint files of all kinds."""
+        return self._files_of.get(label, [])
+
+    @cached_property
+    def _files_of(self) -> dict[str, list[SnapshotView]]:
+        return by_replica(self.every_snapshot)
+
+    @cached_property
+    def snapshots(self) -> tuple[SnapshotView, ...]:
+        """The files that nodes read as snapshots of their logs."""
+        return tuple(one for one in self.every_snapshot if one.is_live)
+
+    @cached_property
+    def own_snapshots(self) -> list[SnapshotView]:
+        """The snapshots of this cluster's replicas."""
+        return [one for one in self.snapshots if one.replica not in self.foreign]
+
+    def directories_named(self, log: LogView) -> frozenset[str]:
+        """The voters' directories by which a log is told from those of other quorums."""
+        return strays.named(log, self.snapshots_of(log.label))
+
+    @cached_property
+    def stray_snapshots(self) -> dict[str, str]:
+        """Why some of them are of another quorum, by their voters and by path."""
+        return strays.stray_snapshots(self.peers, self.own_snapshots)
+
+    @cached_property
+    def _voters_snapshots(self) -> list[SnapshotView]:
+        """The snapshots that tell who votes here."""
+        return [one for one in self.own_snapshots if one.path not in self.stray_snapshots]
+
+    @property
+    def refusals(self) -> Mapping[str, SnapshotRefusal]:
+        """The snapshots of which the history has shown that a node cannot load them, by path."""
+        return {} if self.evidence.state is None else self.evidence.state.refusals
+
+    def snapshots_of(self, label: str) -> list[SnapshotView]:
+        """A replica's snapshots, by id."""
+        return self._snapshots_of.get(label, [])
+
+    @cached_property
+    def _snapshots_of(self) -> dict[str, list[SnapshotView]]:
+        return by_replica(sorted(self.snapshots, key=lambda each: each.id))
+
+    @cached_property
+    def snapshots_by_id(self) -> dict[tuple[int, int], list[SnapshotView]]:
+        """The snapshots that have one id, of all replicas."""
+        found: dict[tuple[int, int], list[SnapshotView]] = defaultdict(list)
+        for one in self.snapshots:
+            found[one.id].append(one)
+        return dict(found)
+
+    def named_twin(self, snapshot: SnapshotView) -> SnapshotView | None:
+        """The file of the same id that lies beside a snapshot, and is named as Kafka names them; None
+        where there is none, or the snapshot is that one.
+        """
+        if snapshot.is_named_as_shipped:
+            return None
+        beside = (one for one in self.snapshots_of(snapshot.replica) if one.id == snapshot.id)
+        return next((one for one in beside if one.is_named_as_shipped), None)
+
+    def own_snapshot_end(self, label: str, until: int = LAST_OFFSET) -> int:
+        """The end of the furthest snapshot, of those up to an offset, that a replica holds whole."""
+        ends = [one.end_offset for one in self.snapshots_of(label) if one.is_complete]
+        return max((one for one in ends if one <= until), default=0)
+
+    # --- how the copies compare -------------------------------------------------------------------
+
+    @cached_property
+    def comparisons(self) -> Comparisons:
+        """Every ordered pair of logs."""
+        return self._compared.without(self.strays)
+
+    @cached_property
+    def _compared(self) -> Comparisons:
+        """The same, with those whose content alone tells that they are of another quorum."""
+        return Comparisons.of([one for one in self.logs if one.label not in self.otherwise_named])
+
+    @cached_property
+    def differing(self) -> list[Comparison]:
+        """The ordered pairs that differ somewhere."""
+        return self.comparisons.differing()
+
+    def newer_than(self, log: LogView) -> list[Comparison]:
+        """A log beside each one that goes on in a newer epoch."""
+        epoch = log.last_epoch or 0
+        others = (one.label for one in self.peers if (one.last_epoch or 0) > epoch)
+        return [self.comparisons[log.label, other] for other in others]
+
+    def surely_agree(self, one: LogView, other: LogView) -> int:
+        """How far two logs were seen to agree, up to what either of them misses; 0 where no batch
+        is seen in both, and where they are of two clusters.
+        """
+        holes = [hole.start for log in (one, other) for hole in log.holes[:1]]
+        if one is other:
+            return min([one.end_offset or 0, *holes])
+        pair = self.comparisons.get((one.label, other.label))
+        if pair is None or pair.common_end is None or not pair.begins_alike:
+            return 0
+        return min([pair.common_end, *holes])
+
+    def _agree(self, one: str, other: str) -> int:
+        return self.surely_agree(self.by_label[one], self.by_label[other])
+
+    def holding(self, log: LogView, offset: int) -> list[LogView]:
+        """The copies that hold the same batch at an offset as a log does, itself included."""
+        ids = log.evidence.log.ids
+        key = ids[log.rows[log.index_at(offset)]].tobytes()
+        return self.holding_at(offset).get(key, [])
+
+    def holding_at(self, offset: int) -> dict[bytes, list[LogView]]:
+        """The copies that hold an offset, by the bytes of their batch there."""
+        groups: dict[bytes, list[LogView]] = {}
+        for log in self.peers:
+            index = log.index_at(offset)
+            if index >= 0:
+                key = log.evidence.log.ids[log.rows[index]].tobytes()
+                groups.setdefault(key, []).append(log)
+        return groups
+
+    def covers(self, start: int, end: int) -> bool:
+        """Whether the log of some copy holds every offset of [start, end)."""
+        starts, reached = self._stretches
+        before = bisect_right(starts, start)
+        return before > 0 and reached[before - 1] >= end
+
+    @cached_property
+    def _stretches(self) -> tuple[list[int], list[int]]:
+        """Where what a log holds without a gap begins, of all logs in order, and how far any of those
+        up to there reaches.
+        """
+        held = sorted(run for log in self.peers for run in runs(whole(log)))
+        return [start for start, _ in held], list(accumulate((end for _, end in held), max))
+
+    @cached_property
+    def epochs_begin(self) -> dict[int, dict[int, list[tuple[int, str]]]]:
+        """Where each epoch begins for certain, and the copies that tell it: their places, and labels."""
+        found: dict[int, dict[int, list[tuple[int, str]]]] = {}
+        for at, log in enumerate(self.peers):
+            for one in log.epoch_starts:
+                if one.certain:
+                    begins = found.setdefault(one.epoch, {})
+                    begins.setdefault(one.start_offset, []).append((at, log.label))
+        return found
+
+    # --- leaders ----------------------------------------------------------------------------------
+
+    @cached_property
+    def newest_log(self) -> LogView | None:
+        """The copy with the newest epoch, and the furthest in it."""
+        logs = [one for one in self.peers if not one.is_empty]
+        return max(logs, key=lambda one: one.newness, default=None)
+
+    @cached_property
+    def has_begun(self) -> bool:
+        """Whether any copy holds something of the log, or may do so: of nodes that were formatted, and
+        have not started yet, none does.
+        """
+        return any(not one.is_empty or one.evidence.segments for one in self.peers) or any(
+            one.end_offset for one in self.own_snapshots
+        )
+
+    @cached_property
+    def leaders(self) -> dict[int, int]:
+        """Who leads each epoch, by LeaderChange records, and where these were pruned or are not
+        written yet by `quorum-state`.
+        """
+        states = (log.evidence.state_file for log in self.peers)
+        told = {one.leader_epoch: one.leader_id for one in states if one and one.leader_id >= 0}
+        return told | {epoch: one for log in self.peers for epoch, one in log.leaders.items()}
+
+    @cached_property
+    def leading_log(self) -> LogView | None:
+        """The copy of who leads the newest epoch that a log holds, the furthest where there are
+        several; the newest log where there is none, or nothing at hand says who leads.
+        """
+        newest = self.newest_log
+        if newest is None:
+            return None
+        leader, epoch = self.leaders.get(newest.last_epoch or 0), newest.last_epoch
+        logs = [one for one in self.peers if one.last_epoch == epoch]
+        held = [one for one in logs if leader is not None and one.evidence.node_id == leader]
+        return max(held, key=lambda one: one.end_offset or 0, default=newest)
+
+    def granted(self, epoch: int) -> frozenset[int] | None:
+        """Who elected the leader of an epoch, by a LeaderChange record at hand."""
+        found = (one.elections.get(epoch) for one in self.peers)
+        return next((one.granted for one in found if one is not None), None)
+
+    # --- what a describe tells --------------------------------------------------------------------
+
+    @cached_property
+    def pulled(self) -> LogView | None:
+        """A log that was pulled from the running leader, and that holds all that was committed by
+        the describe that came with it.
+        """
+        mark = self.committed_by_describe
+        whole = (
+            log
+            for log in self.peers
+            if log.evidence.is_pulled and not log.holes and (log.end_offset or 0) >= mark
+        )
+        return next((log for log in whole if log.label in self.vouched_for), None)
+
+    @property
+    def describe_is_outdated(self) -> bool:
+        """Whether copies go on after a describe, in a newer epoch or for longer than copying takes."""
+        described, newest = self.evidence.described, self.newest_log
+        if described is None or newest is None:
+            return False
+        epoch, told = described.leader_epoch, told_ms(described)
+        if epoch is not None and (newest.last_epoch or 0) > epoch:
+            return True
+        return told is not None and (newest.newest_ms or 0) > told + self.thresholds.copy_skew_ms
+
+    @property
+    def committed_by_describe(self) -> int:
+        """The high watermark of a describe; 0 without one."""
+        described = self.evidence.described
+        return (described.high_watermark or 0) if described is not None else 0
+
+    @cached_property
+    def vouched_for(self) -> frozenset[str]:
+        """The copies that hold what a describe tells to be committed, or a beginning of it."""
+        described = self.evidence.described
+        if described is None:
+            return frozenset()
+        return frozenset(log.label for log in self.peers if vouches_for(described, log))
+
+    @cached_property
+    def refuted(self) -> dict[str, int]:
+        """The copies that hold something else below a describe's high watermark, and from where on
+        they do for certain.
+        """
+        described = self.evidence.described
+        if described is None:
+            return {}
+        found = {log.label: refuted_at(described, log) for log in self.peers}
+        return {label: at for label, at in found.items() if at is not None}
+
+    @property
+    def describe_is_refuted(self) -> bool:
+        """Whether copies hold something else than a describe tells, and none holds that: it is of a
+        moment, or of a history, of which nothing is at hand.
+        """
+        return bool(self.refuted) and not self.vouched_for
+
+
+def cluster_names(replica: ReplicaEvidence) -> list[tuple[str, str]]:
+    """(cluster id, path of the file that names it) of one replica."""
+    found = []
+    name = replica.meta("cluster.id")
+    if name and replica.meta_properties is not None:
+        found.append((name, replica.meta_properties.path))
+    state = replica.state_file
+    if state is not None and state.cluster_id and replica.quorum_state is not None:
+        found.append((state.cluster_id, replica.quorum_state.path))
+    return found

@@ -1,0 +1,260 @@
+"""Where copies leave the history that their quorum goes on with: tails that were never committed, and
+second histories.
+
+In: the copies and who votes. Out: the third floor of `model.Quorum`: where each copy leaves, how far
+it surely tells that history, and the history that they tell together. Source: KAFKA-1211, KIP-595.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from kraftlog.quorum.bounds import Fate, fate
+from kraftlog.quorum.chain import Chain, chain
+from kraftlog.quorum.divergence import (
+    Comparison,
+    DifferingRun,
+    is_uncommitted_tail,
+    replacing_epoch,
+)
+from kraftlog.quorum.electorate import Electorate
+from kraftlog.quorum.ends import begins_newer
+from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.logview import LogView
+
+
+@dataclass(frozen=True)
+class Departures(Electorate):
+    """The copies, who votes, and where copies leave the history."""
+
+    def is_tail(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """Whether a run is a tail of the comparison's first log that Kafka's own truncation would
+        cut, and that its own voters had not committed.
+        """
+        own_end = self._proven_by_snapshots(comparison.one)
+        looks_so = is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
+        return looks_so and self.fate(comparison, run) != Fate.COMMITTED
+
+    def is_second_history(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """Whether a run of the comparison's first log is committed by its own voters, and what the
+        other log holds there is committed, too, by others.
+        """
+        own_end = self._proven_by_snapshots(comparison.one)
+        if is_uncommitted_tail(comparison.one, comparison.other, run, own_end):
+            return self.fate(comparison, run) == Fate.COMMITTED
+        return self._is_committed_apart(comparison, run) or self._is_left_behind(comparison, run)
+
+    def _is_left_behind(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """The same where voters went on without what they had committed, as after older copies of
+        their disks were put back: a snapshot of its own tells what the side of the older epoch had
+        committed, a majority or a snapshot what the other has.
+        """
+        one, other = comparison.one, comparison.other
+        is_older = (one.last_epoch or 0) < (other.last_epoch or 0)
+        if run.equal_after or run.same_epoch_at is not None or not is_older:
+            return False
+        elected = (one.epoch_starts, other.epoch_starts)
+        if not any(start.start_offset == run.start for starts in elected for start in starts):
+            return False
+        goes_on = self._own_majority(other, run.start) or self._is_in_snapshot(other, run.start)
+        return bool(goes_on) and self._is_in_snapshot(one, run.start)
+
+    def _is_in_snapshot(self, log: LogView, offset: int) -> bool:
+        """Whether a snapshot of the replica itself, of a state that its log leads up to, contains
+        an offset.
+        """
+        return any(
+            one.is_complete and one.end_offset > offset and log.ends_with(one.epoch, one.end_offset)
+            for one in self.snapshots_of(log.label)
+        )
+
+    def _is_committed_apart(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """The same where the epochs do not tell which side is older, as when a quorum is formed
+        anew and begins with epoch 1 again: two sets of voters, each with a majority that holds its
+        side. The side of the older epoch, else of fewer copies, is the second one.
+        """
+        one, other = comparison.one, comparison.other
+        mine, theirs = self._own_majority(one, run.start), self._own_majority(other, run.start)
+        if run.equal_after or mine is None or theirs is None or mine.voters == theirs.voters:
+            return False
+        return (mine.epoch, len(mine.holders), one.label) < (
+            theirs.epoch,
+            len(theirs.holders),
+            other.label,
+        )
+
+    def _own_majority(self, log: LogView, offset: int) -> "_Majority | None":
+        """The voters of the epoch that a log has at an offset, where most of them hold its batch;
+        None where they do not, or no LeaderChange record names them.
+        """
+        index = log.index_at(offset)
+        elected = log.elections.get(int(log.epochs[index])) if index >= 0 else None
+        if elected is None:
+            return None
+        holders = {one.evidence.node_id for one in self.holding(log, offset)} & elected.voters
+        if len(holders) <= len(elected.voters) // 2:
+            return None
+        return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders))
+
+    def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
+        """Whether any of a tail of the comparison's first log can have been committed."""
+        log, other = comparison.one, comparison.other
+        elected = log.elections.get(int(log.epochs[log.index_at(run.start)]))
+        current = frozenset(self.voter_set.ids) if self.voter_set else None
+        voters = elected.voters if elected is not None else current
+        newer = replacing_epoch(log, other, run)
+        unseen = self.voting.unseen_leader(newer, other.label, run.start + 1)
+        held = self.holding(log, run.start)
+        # Whose epoch checkpoint has a newer epoch there has the log of another node.
+        own = (one for one in held if not begins_newer(one, newer, run.start))
+        holders = {node for one in own if (node := one.evidence.node_id) is not None}
+        later = unseen or any((one.last_epoch or 0) > newer for one in held)
+        found = fate(voters, holders, self.granted(newer), later)
+        is_told = run.start < self.committed_by_describe
+        if is_told and log.label in self.vouched_for:
+            return Fate.COMMITTED
+        replaced = is_told and other.label in self.vouched_for
+        return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
+
+    def _proven_by_snapshots(self, log: LogView) -> int:
+        """Up to where snapshots of its replica show that a log is committed. One that ends behind
+        the log is of what it was fetched from, and a start drops the log.
+        """
+        return self.own_snapshot_end(log.label, log.end_offset or 0)
+
+    # --- where copies leave -----------------------------------------------------------------------
+
+    @cached_property
+    def tail_starts(self) -> dict[str, int]:
+        """For each replica with an uncommitted tail, the lowest offset at which one is seen. It may
+        begin further below, which `confirmed_ends` tells.
+        """
+        return self._starts(self.is_tail)
+
+    @cached_property
+    def fork_starts(self) -> dict[str, int]:
+        """For each replica with a second history, the offset at which it begins."""
+        return self._starts(self.is_second_history)
+
+    def _starts(self, is_meant: Callable[[Comparison, DifferingRun], bool]) -> dict[str, int]:
+        starts: dict[str, int] = {}
+        for comparison in self.differing:
+            for run in comparison.runs:
+                if is_meant(comparison, run):
+                    label = comparison.one.label
+                    starts[label] = min(starts.get(label, run.start), run.start)
+        return starts
+
+    @cached_property
+    def never_committed(self) -> frozenset[str]:
+        """The replicas of whose uncommitted tail it is proven that none of it was committed."""
+        return frozenset(
+            comparison.one.label
+            for comparison in self.differing
+            for run in comparison.runs
+            if self.is_tail(comparison, run) and self.fate(comparison, run) == Fate.UNCOMMITTED
+        )
+
+    @cached_property
+    def confirmed_ends(self) -> dict[str, int]:
+        """For each replica with an uncommitted tail, how far its log surely is the quorum's: to where
+        the tail begins, or where that is out of sight, to where it is seen to agree with a log that
+        goes on in a newer epoch, or with a snapshot. A tail that is nowhere seen counts, too, where
+        another log goes on from its end.
+        """
+        found = dict(self.tail_starts)
+        # What a newer log confirms goes no further than it is confirmed itself.
+        for log in sorted(self.peers, key=lambda one: one.last_epoch or 0, reverse=True):
+            newer = self.newer_than(log)
+            parted = [
+                by
+                for one in newer
+                if (by := one.parts_by) is not None
+                and (log.label in self.tail_starts or not one.shares_offsets)
+            ]
+            if parted:
+                until = min([*parted, found.get(log.label, parted[0])])
+                alike = [min(one.alike_until, found.get(one.other.label, until)) for one in newer]
+                found[log.label] = min(until, max([*alike, self._in_snapshots(log, until)]))
+        return found
+
+    def _in_snapshots(self, log: LogView, end: int) -> int:
+        """Up to where snapshots hold what a log leads up to, below an offset."""
+        epochs, ends = self._whole_ids
+        held = log.indexes_at(ends - 1)
+        led_to = held >= 0
+        led_to[led_to] = (log.epochs[held[led_to]] == epochs[led_to]) & (
+            log.last[held[led_to]] == ends[led_to] - 1
+        )
+        return int(ends[led_to & (ends <= end)].max(initial=0))
+
+    @cached_property
+    def _whole_ids(self) -> tuple[Longs, Longs]:
+        """The epochs and ends of the snapshots that tell who votes here, and are complete."""
+        ids = sorted({one.id for one in self._voters_snapshots if one.is_complete})
+        epochs, ends = np.array(ids, np.int64).reshape(-1, 2).T
+        return epochs, ends
+
+    def is_seen_to(self, log: LogView) -> bool:
+        """Whether what goes on in a newer epoch shows a log's end, so that a tail would be seen."""
+        newer, end = self.newer_than(log), log.end_offset or 0
+        is_alike = not newer or any(one.alike_until >= end for one in newer)
+        return is_alike or self._in_snapshots(log, end) >= end
+
+    # --- how far they count -----------------------------------------------------------------------
+
+    def leaves(self, label: str, end: int) -> int:
+        """Where a copy is seen to leave the history that the quorum goes on with: where its
+        uncommitted tail or its second history begins, else its end.
+        """
+        return min(end, *(one.get(label, end) for one in (self.tail_starts, self.fork_starts)))
+
+    def confirmed(self, label: str, end: int) -> int:
+        """How far a copy surely tells that history: the same, or less where it leaves it out of
+        sight.
+        """
+        return min(self.leaves(label, end), self.confirmed_ends.get(label, end))
+
+    def tail_hides(self, label: str) -> bool:
+        """Whether an uncommitted tail begins below where it is seen, or may do so."""
+        start = self.tail_starts.get(label, 0)
+        return self.confirmed_ends.get(label, start) < start
+
+    def speaks_until(self, log: LogView, replica: str) -> int:
+        """How far a log tells what a replica's snapshots have to agree with: to where its tail is
+        seen to begin, or where the replica's own log shares nothing with it, as far as it is
+        confirmed.
+        """
+        end = log.end_offset or 0
+        if log.label not in self.confirmed_ends:
+            return end
+        is_shared = self.surely_agree(self.by_label[replica], log) > 0
+        known = self.tail_starts if is_shared else self.confirmed_ends
+        return known.get(log.label, end)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The history that the copies hold together."""
+        return chain(self.peers, self.confirmed)
+
+    def majority_at(self, offset: int) -> list[LogView] | None:
+        """The copies that agree at an offset and are more than all others; None where nobody is. One
+        that has left the history before has no say, however often its tail was copied.
+        """
+        held = [
+            [one for one in copies if offset < self.confirmed(one.label, one.end_offset or 0)]
+            for copies in self.holding_at(offset).values()
+        ]
+        most = max(held, key=len, default=[])
+        return most if 2 * len(most) > sum(map(len, held)) else None
+
+
+class _Majority(NamedTuple):
+    """The voters of an epoch, and those of them that hold a batch of it: more than half."""
+
+    epoch: int
+    voters: frozenset[int]
+    holders: frozenset[int | None]

@@ -1,0 +1,224 @@
+"""Who votes in a quorum, which copies are theirs, and how these stand in an election.
+
+In: what lies at hand. Out: the second floor of `model.Quorum`. Source: KIP-595, KIP-853, and KIP-630
+"Changes to Leader Election".
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from kraftlog.message.spec import ZERO_UUID
+from kraftlog.quorum import voters as voter_sources
+from kraftlog.quorum.at_hand import AtHand
+from kraftlog.quorum.bounds import CopyStanding, Voting
+from kraftlog.quorum.ends import Sender, end_is_proven, known_epoch
+from kraftlog.quorum.epochs import vector_of
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.voters import Members, VoterSet
+
+
+@dataclass(frozen=True)
+class Electorate(AtHand):
+    """The copies, and who votes."""
+
+    @cached_property
+    def voter_set(self) -> VoterSet | None:
+        """The voters that count now: KRaftVoters records, else quorum-state, else configuration,
+        else the last election, else a describe.
+        """
+        logs = self.peers
+        replicas = [log.evidence for log in logs]
+        return (
+            self.recorded_voters
+            or voter_sources.current(voter_sources.by_quorum_state(replicas))
+            or voter_sources.current(voter_sources.by_configuration(replicas))
+            or voter_sources.current(voter_sources.by_elections(logs))
+            or voter_sources.current(voter_sources.by_describe(self.evidence.described))
+        )
+
+    @cached_property
+    def recorded_voters(self) -> VoterSet | None:
+        """The voters by KRaftVoters records, which a dynamic quorum has."""
+        return voter_sources.current(voter_sources.by_records(self.peers, self._voters_snapshots))
+
+    @cached_property
+    def unexplained_voters(self) -> VoterSet | None:
+        """The voters that a describe names, where it is of the newest epoch at hand or of a later
+        one, and neither the voters that count nor any record at hand tells of them.
+        """
+        told = next(voter_sources.by_describe(self.evidence.described), None)
+        epochs = [log.last_epoch or 0 for log in self.peers]
+        if told is None or self.voter_set is None or told.seen[0] < max(epochs, default=0):
+            return None
+        records = voter_sources.every_recorded(self.peers, self._voters_snapshots)
+        known = {self.voter_set.ids, *(tuple(sorted({one for one, _ in set_})) for set_ in records)}
+        return None if told.ids in known else told
+
+    @cached_property
+    def controller_ids(self) -> frozenset[int]:
+        """The nodes that are voters, or once were: controllers, whatever they are now."""
+        logs = (one for log in self.peers for *_, one in voter_sources.log_voter_records(log))
+        snapshots = (one.voters for one in self._voters_snapshots if one.voters)
+        ids = {node for members in (*logs, *snapshots) for node, _ in members}
+        return frozenset(ids.union(self.voter_set.ids if self.voter_set else ()))
+
+    def is_voter(self, replica: ReplicaEvidence) -> bool | None:
+        """Of the node, whatever its log; None where the voters or its identity are not known, or it
+        names another cluster.
+        """
+        if replica.label in self.otherwise_named:
+            return None
+        if replica.is_pulled:
+            return False
+        if self.voter_set is None or replica.node_id is None:
+            return None
+        return self.is_among(self.voter_set.members, replica)
+
+    @staticmethod
+    def is_among(members: Members, replica: ReplicaEvidence) -> bool:
+        """Whether a set of voters names a copy's node with its disk."""
+        return voter_sources.is_named(members, replica.node_id, replica.directory_id)
+
+    def unnamed_disk(self, replica: ReplicaEvidence) -> str | None:
+        """The directory that the voter set names for a voter whose meta.properties names none: a
+        start makes up another one (Kafka's KafkaRaftServer), with which the node does not vote.
+        """
+        says = replica.meta("directory.id") is not None
+        if says or self.voter_set is None or not self.is_voter(replica):
+            return None
+        named = dict(self.voter_set.members)[replica.node_id or 0]
+        return None if named == ZERO_UUID else named
+
+    def is_voter_by_id(self, replica: ReplicaEvidence) -> bool:
+        """Whether the voter set names the node, be it with another disk."""
+        return self.voter_set is not None and replica.node_id in self.voter_set.ids
+
+    def role(self, replica: ReplicaEvidence) -> str:
+        """`voter`, `observer` or `unknown`."""
+        return {True: "voter", False: "observer", None: "unknown"}[self.is_voter(replica)]
+
+    @cached_property
+    def holders(self) -> dict[int, tuple[LogView, ...]]:
+        """The logs of the voters at hand, by voter; more than one where two folders claim it."""
+        found: dict[int, tuple[LogView, ...]] = {}
+        for log in self.peers:
+            node = log.evidence.node_id
+            if node is not None and self.is_voter(log.evidence):
+                found[node] = (*found.get(node, ()), log)
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def electorates(self) -> dict[str, Members]:
+        """The voters among whom each copy's node stands for election: by the newest record of its
+        own, committed or not (KIP-853, Kafka's QuorumState), else those that count now.
+        """
+        own = voter_sources.by_records(self.peers, self.own_snapshots)
+        named = {one.replica: one.members for one in own}
+        usual = self.voter_set.members if self.voter_set else ()
+        return {log.label: named.get(log.label, usual) for log in self.peers}
+
+    @cached_property
+    def electors(self) -> tuple[LogView, ...]:
+        """The copies whose nodes vote for somebody at hand, the voters that count now first."""
+        sets = set(self.electorates.values())
+        held = [log for logs in self.holders.values() for log in logs]
+        labels = {log.label for log in held}
+        others = [
+            log
+            for log in self.peers
+            if log.label not in labels
+            and not log.evidence.is_pulled
+            and any(self.is_among(one, log.evidence) for one in sets)
+        ]
+        return (*held, *others)
+
+    def _among(self, members: Members, voting: Voting) -> Voting:
+        """The copies as they stand among other voters."""
+        seats = {
+            one.label: one.evidence.node_id
+            for one in self.peers
+            if self.is_among(members, one.evidence)
+        }
+        standings = [replace(one, voter=seats.get(one.label)) for one in voting.standings]
+        ids = tuple(sorted({voter for voter, _ in members}))
+        return replace(voting, voters=ids, standings=standings)
+
+    def _earlier(self, voting: Voting) -> list[tuple[int, Voting]]:
+        """The copies among the voters before each change that KRaftVoters records tell."""
+        if self.recorded_voters is None:
+            return []
+        log = self.by_label[self.recorded_voters.replica]
+        replaced = voter_sources.replaced_sets(log, self._voters_snapshots)
+        return [(offset, self._among(members, voting)) for offset, members in replaced]
+
+    # --- elections --------------------------------------------------------------------------------
+
+    @cached_property
+    def voting(self) -> Voting:
+        """The copies as they stand in an election, and how far each pair of them agrees."""
+        members = self.voter_set.ids if self.voter_set else ()
+        standings = [self._standing(log) for log in self.peers]
+        return Voting(members, standings, self._agree)
+
+    def _standing(self, log: LogView) -> CopyStanding:
+        voter = log.evidence.node_id if self.is_voter(log.evidence) else None
+        proven = self.end_is_proven(log) and not self.later_vote(log)
+        known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
+        return CopyStanding(log.label, voter, vector_of(log), known, proven, snapshot_end)
+
+    def later_vote(self, log: LogView) -> "LaterVote | None":
+        """The newest election above all that a voter's copy has heard of in which the node had a
+        part, by the log of another copy; None where there is none.
+        """
+        is_unread = any(one.problem for one in log.evidence.segments)
+        if not self.is_voter(log.evidence) or (is_unread and known_epoch(log) is None):
+            return None
+        node, known = log.evidence.node_id, known_epoch(log) or log.last_epoch or 0
+        found = [
+            LaterVote(start.epoch, start.start_offset, one.label)
+            for one in self.peers
+            for start in one.epoch_starts
+            if start.epoch > known
+            and (elected := one.elections.get(start.epoch)) is not None
+            and node in {elected.leader_id, *elected.granted}
+        ]
+        return max(found, default=None)
+
+    def end_is_proven(self, log: LogView) -> bool:
+        """Whether nothing can ever have followed the last batch of a log."""
+        return end_is_proven(log, self.snapshots_of(log.label), self._senders(log))
+
+    def _senders(self, log: LogView) -> list[Sender]:
+        """The voters' copies but a node's own; none where a voter was not copied."""
+        if self.voter_set is None or not self.holders.keys() >= set(self.voter_set.ids):
+            return []
+        own = log.evidence.node_id
+        held = (one for voter, copies in self.holders.items() if voter != own for one in copies)
+        return [Sender(one, self.snapshots_of(one.label)) for one in held]
+
+    @cached_property
+    def moved_voters(self) -> list[int]:
+        """The voters not at hand whose nodes are, with a directory that the voter set does not
+        name.
+        """
+        nodes = {log.evidence.node_id for log in self.peers if log.evidence.directory_id}
+        return [one for one in self.voting.missing if one in nodes]
+
+    def begins_empty(self, log: LogView) -> bool:
+        """Whether a node has no log yet, and nothing is lost by that: it has no vote, or its quorum has
+        not begun, and no voter is missing that may have.
+        """
+        is_new = not self.has_begun and not self.voting.missing
+        return not log.evidence.segments and (self.is_voter(log.evidence) is False or is_new)
+
+
+class LaterVote(NamedTuple):
+    """An election of which a voter's copy knows nothing, though the node led or granted its vote:
+    where its epoch begins in the log of another copy.
+    """
+
+    epoch: int
+    offset: int
+    replica: str
