@@ -13,14 +13,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, at_batch, check
-from kraftlog.audit.triage import (
-    and_held_by,
-    and_more,
-    capped,
-    holding,
-    instead_of,
-    told_once,
-)
+from kraftlog.audit.triage import and_held_by, and_more, capped, holding, instead_of, told_once
 from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET

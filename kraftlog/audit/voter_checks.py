@@ -10,14 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.health_checks import (
-    Reason,
-    at_text,
-    health_check,
-    health_of,
-    row,
-    since_text,
-)
+from kraftlog.audit.health_checks import Reason, at_text, health_check, health_of, row, since_text
 from kraftlog.audit.triage import replicas_text
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import counted, some

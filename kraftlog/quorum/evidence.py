@@ -64,6 +64,10 @@ class BatchColumns:
         """The batches of rows [first, end)."""
         return BatchColumns(**{name: getattr(self, name)[first:end] for name in self.__slots__})
 
+    def place(self, row: int) -> tuple[int, int]:
+        """Where a batch lies: its file, and its position there."""
+        return int(self.file[row]), int(self.positions[row])
+
     def id_text(self, row: int) -> str:
         """A batch's id as `batch_id` of the relations writes it."""
         return str(self.ids[row].astype(">u8").tobytes().hex())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kraftlog.audit import disk_checks, health_checks, voter_checks
+from kraftlog.audit import disk_checks, health_checks, partition_checks, voter_checks
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import declared_in
 from kraftlog.audit.run import AuditResult, Finding
@@ -715,7 +715,7 @@ def test_a_healthy_quorum_has_no_finding(tmp_path: Path) -> None:
     assert reasons.pop("index_agrees") == "no index is at hand"
     # Nor does it register a node, name racks, record its voters, have topic folders, or say what is
     # free on its disks.
-    modules = (health_checks, voter_checks, disk_checks)
+    modules = (partition_checks, health_checks, voter_checks, disk_checks)
     of_pairs = {"snapshot_not_too_often", "snapshot_times_in_order"}  # of two snapshots
     assert (
         set(reasons) <= {one.name for module in modules for one in declared_in(module)} | of_pairs

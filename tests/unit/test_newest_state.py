@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kraftlog.audit.health_checks import _stopped
+from kraftlog.audit.partition_checks import _stopped
 from kraftlog.quorum.health import Health, Partition, Past, Since, Unclean, health_of
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import value_schema

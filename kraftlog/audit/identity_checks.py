@@ -1,0 +1,277 @@
+"""Checks of whose copies these are: meta.properties, clusters, nodes and their directories.
+
+Source: KIP-595, KIP-853, KIP-1219, strimzi#6862, strimzi#11613.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from kraftlog.audit import coverage
+from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.coverage import Coverage, but_for_unread
+from kraftlog.log import names
+from kraftlog.log.names import METADATA_TOPIC_ID
+from kraftlog.log.sidefiles import refused_meta_properties
+from kraftlog.quorum.at_hand import cluster_names
+from kraftlog.quorum.evidence import ReplicaEvidence
+from kraftlog.quorum.model import Quorum
+
+
+def _identities(quorum: Quorum) -> Coverage:
+    return but_for_unread(
+        quorum, coverage.files(quorum), names.META_PROPERTIES, names.PARTITION_METADATA
+    )
+
+
+@check(
+    "meta_properties_valid", "warning", "replica", "KIP-595",
+    "Kafka takes meta.properties and bootstrap.checkpoint, and partition.metadata names this log",
+    action="identity", over=_identities,
+    meaning="""The file meta.properties is missing or cannot be read. Nothing tells whose copy this
+    is: it counts neither as a voter nor as a broker. On a node, Kafka refuses to start without
+    it. It refuses a file as well that is of an unknown version, lacks the node's id or that of
+    the cluster, or is of another node than the server.properties beside it. So it does where the
+    directory.id is no UUID, or one of the first hundred, which Kafka reserves. Or
+    partition.metadata names another topic than the metadata log's, and Kafka refuses to start with it; as with a
+    bootstrap.checkpoint that it cannot read, or that sets no
+    metadata.version: it reads that file at every start.""",
+    advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
+    is missing on the node, write it with kafka-storage format and the same cluster id. If Kafka
+    does not take it, correct what the finding names before the node starts. Delete a
+    partition.metadata of another topic while the node is stopped: Kafka writes it anew. Take
+    bootstrap.checkpoint from another node of the cluster that has one.""",
+)  # fmt: skip
+def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
+    known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
+    for replica in quorum.replicas:
+        file = replica.meta_properties
+        if replica.single_file or (file is not None and file.unread):
+            continue
+        if file is not None and file.value is not None:
+            refused = refused_meta_properties(file.value)
+            if refused is not None:
+                yield BadRow(
+                    replica.label,
+                    f"Kafka does not start with this meta.properties: {refused}. Correct it before the node starts.",
+                    file.path,
+                    evidence={"problem": refused},
+                )
+            elif replica.run_as is not None:
+                yield BadRow(
+                    replica.label,
+                    f"This meta.properties is of node {replica.node_id}, and the server.properties beside it of node {replica.run_as}. "
+                    "Kafka does not start with both: the disk, or one of the files, is that of another node. "
+                    "Give each node its own back before it starts.",
+                    file.path,
+                    evidence={"problem": f"server.properties is of node {replica.run_as}"},
+                )
+            continue
+        what = "is missing" if file is None else f"cannot be read ({file.problem})"
+        yield BadRow(
+            replica.label,
+            f"The file meta.properties {what}. Kafka refuses to start without it, and nothing tells whose copy this is: it counts neither as a voter nor as a broker. "
+            "Copy the file as well.",
+            file.path if file else None,
+            # Logs that were copied without any side file say so all together.
+            severity=None if known else "info",
+            evidence={"problem": file.problem if file else None},
+        )
+    yield from _of_another_topic(quorum)
+    yield from _bootstraps(quorum)
+
+
+def _bootstraps(quorum: Quorum) -> Iterator[BadRow]:
+    """Files of which Kafka makes nothing, and that it reads at every start."""
+    for replica in quorum.replicas:
+        file = replica.bootstrap
+        if file is not None and file.problem is not None:
+            yield BadRow(
+                replica.label,
+                f"Kafka does not start with this bootstrap.checkpoint, which it reads at every start: {file.problem}. "
+                "Take the file from another node of this cluster.",
+                file.path,
+                evidence={"problem": file.problem},
+            )
+
+
+def _of_another_topic(quorum: Quorum) -> Iterator[BadRow]:
+    """Folders whose partition.metadata is that of another topic (Kafka's UnifiedLog)."""
+    for replica in quorum.replicas:
+        file = replica.partition_metadata
+        topic_id = file.value["topic_id"] if file is not None and file.value else None
+        if file is None or topic_id in (None, METADATA_TOPIC_ID):
+            continue
+        yield BadRow(
+            replica.label,
+            f"The topic id in the partition.metadata of {replica.label} is {topic_id}, but that of the metadata log is {METADATA_TOPIC_ID}: Kafka refuses to start with it. "
+            "It is the file of another folder, or was edited. Delete it while the node is stopped: Kafka writes it anew.",
+            file.path,
+            evidence={"problem": f"it names topic id {topic_id}"},
+        )
+
+
+@check(
+    "cluster_id_agrees", "critical", "replica", "KIP-595",
+    "all meta.properties and quorum-state files name one cluster",
+    action="identity", over=coverage.copies,
+    meaning="""The copies name different clusters. Folders of several clusters were put together,
+    or a file was edited.""",
+    advice="""Audit each cluster by itself (`--each`). If they are one cluster, find the file that
+    was edited before its node restarts: the node would refuse to start.""",
+)  # fmt: skip
+def cluster(quorum: Quorum) -> Iterator[BadRow]:
+    count = quorum.cluster_ids
+    if len(count) < 2:
+        return
+    usual, votes = count.most_common(1)[0]
+    clear = votes > count.most_common(2)[1][1]
+    right = next(r for r in quorum.replicas if any(n == usual for n, _ in cluster_names(r)))
+    for replica in quorum.replicas:
+        for name, path in cluster_names(replica):
+            if name == usual:
+                continue
+            verdict = "the others say" if clear else f"that of {right.label} says"
+            yield BadRow(
+                replica.label,
+                f"The {path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, but {verdict} {usual}. These are copies of different clusters, or the file was edited. "
+                "Audit each cluster by itself.",
+                path,
+                other_replica=right.label,
+                evidence={"cluster_id": name, "cluster_ids": dict(count)},
+            )
+
+
+@check(
+    "node_identity_unique", "critical", "replica", "KIP-595, KAFKA-14616",
+    "no two directories claim the same node id and directory id",
+    action="identity", over=coverage.copies,
+    meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
+    clone of a disk. If both start, one voter votes twice. Where the voter set names no directories
+    (kraft.version 0), the node id alone is the voter, so a node's old disk is told too. At level
+    warning the voter set names a disk of a node that is behind another one of it. Or a folder
+    names another node than the voter set does for its directory: its meta.properties was edited, or
+    is that of another node.""",
+    advice="""Find out which one runs, and put the other away. Correct a node.id before the node
+    starts.""",
+)  # fmt: skip
+def identity(quorum: Quorum) -> Iterator[BadRow]:
+    newest = {log.label: log.newness for log in quorum.peers}
+    seen: dict[int | str, list[int]] = defaultdict(list)
+    for index, found in enumerate(quorum.replicas):
+        if found.node_id is None:
+            continue
+        directory = found.directory_id
+        names = (found.node_id, directory) if directory else (found.node_id,)
+        near = [quorum.replicas[at] for at in sorted({at for name in names for at in seen[name]})]
+        other_one = next((one for one in near if _are_twins(quorum, one, found)), None)
+        for name in names:
+            seen[name].append(index)
+        if other_one is None:
+            continue
+        # Of a disk that bears two names, the one that votes is its own. Of two disks of one name, the
+        # one that is behind is more likely the old one, whatever its folder is called.
+        replica, twin = sorted(
+            (found, other_one),
+            key=lambda one: (
+                found.node_id != other_one.node_id and quorum.is_voter(one) is True,
+                newest.get(one.label, (-1, -1)),
+            ),
+        )
+        node, directory, other = replica.node_id, replica.directory_id, twin.directory_id
+        claim = f"both claim to be node {node}{f', directory {directory}' if directory else ''}. Only one of them can be the one that runs."
+        if directory and other and directory != other:
+            claim = f"are disks of node {node}, with directories {directory} and {other}. The voter set names no directories, so the node id alone votes. One is an old disk."
+        is_broker = quorum.is_voter(replica) is False and quorum.is_voter(twin) is False
+        twice = "one broker runs twice" if is_broker else "one voter votes twice"
+        told = f"Two folders, {replica.label} and {twin.label}, {claim} If both start, {twice}: find the old copy and put it away."
+        if twin.node_id != node:
+            told = (
+                f"Folders {replica.label} and {twin.label} have one directory, {directory}, and name two nodes, {node} and {twin.node_id}: a disk was cloned, or a file edited. "
+                "Start only the one that is the disk's own node, and put the other away."
+            )
+        yield BadRow(
+            replica.label,
+            told,
+            replica.meta_properties.path if replica.meta_properties else None,
+            other_replica=twin.label,
+            evidence={"node_id": node, "directory_id": directory},
+        )
+    yield from _disks_left_behind(quorum)
+    yield from _borrowed_names(quorum)
+    yield from _swapped_folders(quorum)
+
+
+def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
+    """Disks of voters behind another disk of the same node, which has no vote: it runs with that."""
+    for log in (one for copies in quorum.holders.values() for one in copies):
+        node, directory = log.evidence.node_id, log.evidence.directory_id
+        for one in quorum.peers:
+            same = one.evidence.node_id == node and quorum.is_voter(one.evidence) is False
+            if not same or one.newness <= log.newness:
+                continue
+            ends = (
+                f"which ends at offset {log.end_offset}, but {one.label} ends at {one.end_offset}"
+            )
+            yield BadRow(
+                log.label,
+                f"Replicas {log.label} and {one.label} are two disks of node {node}. "
+                f"The voter set names that of {log.label}, {ends}: the node runs with a disk that has no vote. "
+                f"Start it with one of both only. If the new disk stays, remove voter {node} with directory {directory}, and add it again.",
+                log.evidence.meta_properties.path if log.evidence.meta_properties else None,
+                other_replica=one.label,
+                severity="warning",
+                evidence={"node_id": node, "directory_id": directory},
+            )
+
+
+def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
+    """Folders with the directory of one voter and the name of another node."""
+    if quorum.voter_set is None:
+        return
+    owners = {directory: voter for voter, directory in quorum.voter_set.members if directory}
+    held = Counter(one.directory_id for one in quorum.replicas)
+    for replica in quorum.replicas:
+        node, directory = replica.node_id, replica.directory_id
+        voter = owners.get(directory or "", node)
+        if node is None or voter == node or held[directory] > 1 or replica.label in quorum.foreign:
+            continue
+        yield BadRow(
+            replica.label,
+            f"The meta.properties of {replica.label} says node {node}, but its directory {directory} is that of voter {voter} by {quorum.voter_set.place}. "
+            f"The file was edited, or is that of another node. As node {voter} it refuses to start, and as node {node} it has no vote: correct node.id before it starts.",
+            replica.meta_properties.path if replica.meta_properties else None,
+            evidence={"node_id": node, "directory_id": directory, "voter_id": voter},
+        )
+
+
+def _are_twins(quorum: Quorum, one: ReplicaEvidence, other: ReplicaEvidence) -> bool:
+    """Whether two folders claim one disk, or one vote. A voter that the set names with its
+    directory may have an old disk, which does not vote (KIP-853).
+    """
+    mine, theirs = one.directory_id, other.directory_id
+    if mine and mine == theirs:
+        return True
+    if one.node_id != other.node_id or not quorum.foreign.isdisjoint((one.label, other.label)):
+        return False
+    members = quorum.voter_set.members if quorum.voter_set else ()
+    return not (mine and theirs) or (one.node_id, None) in members
+
+
+def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
+    """Folders that are called by the number of another node."""
+    nodes = {str(one.node_id) for one in quorum.replicas if one.node_id is not None}
+    for replica in quorum.replicas:
+        name = replica.label.rsplit("/", 1)[-1]
+        if replica.node_id is None or name == str(replica.node_id) or name not in nodes:
+            continue
+        if replica.run_as is not None:
+            continue  # not the copies: `meta_properties_valid` tells
+        yield BadRow(
+            replica.label,
+            f"The folder {replica.label} holds the files of node {replica.node_id} by its meta.properties, and another folder holds those of node {name}. "
+            "The copies were exchanged or misnamed. "
+            "When you act on a finding, go by the node and not by the folder.",
+            replica.meta_properties.path if replica.meta_properties else None,
+            severity="warning",
+            evidence={"node_id": replica.node_id, "folder": name},
+        )

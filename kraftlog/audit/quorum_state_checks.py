@@ -1,0 +1,339 @@
+"""Checks of what the copies tell of their voters, votes and elections: voter sets, quorum-state.
+
+Source: KIP-595, KIP-853, KIP-630 "Changes to Leader Election", KAFKA-16526, KAFKA-14616.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from kraftlog.audit import coverage
+from kraftlog.audit.check import BadRow, at_batch, check
+from kraftlog.audit.coverage import Coverage, but_for_unread
+from kraftlog.audit.triage import replicas_text, restore_vote
+from kraftlog.log import names
+from kraftlog.plain import counted
+from kraftlog.quorum import voters as voter_sources
+from kraftlog.quorum.ends import noted_epoch
+from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
+from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import VOTER_SET, VOTERS
+from kraftlog.quorum.shortfalls import forgotten_vote
+from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
+
+
+@check(
+    "voter_sets_agree", "warning", "replica", "KIP-853, strimzi#6862, KAFKA-16526, KAFKA-17608",
+    "voters by quorum-state, KRaftVoters records, configuration and a saved describe are the same",
+    action="identity", over=coverage.copies,
+    goes_by=(VOTER_SET, VOTERS),
+    meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records (also
+    those of the snapshots at offset 0, with which nodes were formatted),
+    controller.quorum.voters, a describe that is not older than the copies. Voters that disagree
+    count different majorities. A node without a vote counts none, but may look for the leader at
+    the wrong nodes. Often a change of the voters was not finished, or a configuration was not
+    rolled out everywhere; or the copies are not those of the quorum that was described. Where there
+    are KRaftVoters records, nodes count by nothing else: an old quorum-state is not told, and
+    controller.quorum.voters at level info, as nodes still look for a leader there.""",
+    advice="""Find the unfinished change and finish it on all nodes before any of them restarts.
+    Where the describe names other voters, copy those. At level info, set
+    controller.quorum.bootstrap.servers instead.""",
+)  # fmt: skip
+def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
+    yield from _sets_by_file(quorum)
+    yield from _sets_by_record(quorum)
+    yield from _set_by_describe(quorum)
+    for log in quorum.peers:
+        for offset, row in voter_sources.records_without_voters(log):
+            yield at_batch(
+                log,
+                row,
+                f"The KRaftVoters record at offset {offset} does not name any voter. Kafka never writes such a record: by it nobody votes, and nobody can lead. "
+                "The last set of voters that names any is taken here. Find out who wrote it before any node starts.",
+                offset,
+                evidence={"voters": [], "source": f"the KRaftVoters record at offset {offset}"},
+            )
+
+
+def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
+    """quorum-state, configuration and records against the set that counts. Where KRaftVoters records
+    tell it, a node counts by nothing else (Kafka's QuorumState).
+    """
+    counts, replicas = quorum.voter_set, [log.evidence for log in quorum.peers]
+    if counts is None:
+        return
+    configured = [*voter_sources.by_configuration(replicas)]
+    if quorum.recorded_voters is not None:
+        by_ids: dict[tuple[int, ...], list[VoterSet]] = defaultdict(list)
+        for one in configured:
+            by_ids[one.ids].append(one)
+        yield from (_places_row(same, counts) for ids, same in by_ids.items() if ids != counts.ids)
+        return
+    for one in (*voter_sources.by_quorum_state(replicas), *configured):
+        votes = quorum.is_voter(quorum.by_label[one.replica].evidence)
+        if one.ids != counts.ids:
+            yield _set_row(one, counts, votes is not False)
+
+
+def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
+    """Nodes with a static list of voters that is not the set of their records."""
+    one, labels = same[0], [other.replica for other in same]
+    look, start = ("It looks", "it starts") if len(labels) == 1 else ("They look", "they start")
+    return BadRow(
+        one.replica,
+        f"The voters are {voters_text(one.ids, one.members, counts.members)} by the {VOTERS} of {replicas_text(labels)}. "
+        f"But they are {voters_text(counts.ids, counts.members, one.members)} by {counts.place}, and no majority is counted by that setting any more. "
+        f"{look} for a leader there when {start}: name those that vote now in controller.quorum.bootstrap.servers instead.",
+        one.path,
+        other_replica=counts.replica if counts.replica != one.replica else None,
+        severity="info",
+        evidence={
+            "voters": [list(member) for member in one.members],
+            "other_voters": [list(member) for member in counts.members],
+            "source": one.source,
+            "other_source": counts.source,
+            "looking": labels,
+        },
+    )
+
+
+def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRow:
+    """`counts_votes` is whether a node counts majorities by the first set."""
+    apart = disjoint_majorities(one.members, other.members) if counts_votes else None
+    mine, theirs = (one.members, other.members), (other.members, one.members)
+    two = (
+        f" A majority of the first is {voters_text(apart[0], *mine)}, and a majority of the second is {voters_text(apart[1], *theirs)}. "
+        "They share no voter: each can elect a leader of its own."
+        if apart
+        else ""
+    )
+    so = f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts."
+    if not counts_votes:
+        so = "This node has no vote: no majority is counted by that."
+        if one.source == VOTERS:
+            so += " It looks for a leader at those nodes when it starts: name those that vote now."
+    return BadRow(
+        one.replica,
+        f"The voters are {voters_text(one.ids, *mine)} by {one.place}. But they are {voters_text(other.ids, *theirs)} by {other.place}. {so}",
+        one.path,
+        offset=one.offset,
+        other_replica=other.replica if other.replica != one.replica else None,
+        evidence={
+            "voters": [list(member) for member in one.members],
+            "other_voters": [list(member) for member in other.members],
+            "source": one.source,
+            "other_source": other.source,
+            "disjoint_majorities": [list(ids) for ids in apart or ()],
+        },
+    )
+
+
+def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
+    """KRaftVoters records of snapshots between which no log changes the voters must be equal, and
+    so must those with which the quorum was formatted. Who joined it since was formatted without.
+    """
+    formatted = [one for one in quorum.own_snapshots if one.is_live and not one.end_offset]
+    yield from _odd_ones([_of_snapshot(one, one.voters) for one in formatted if one.voters])
+    changes: dict[int, Counter[Members]] = defaultdict(Counter)
+    for log in quorum.peers:
+        end = quorum.confirmed_ends.get(log.label, log.end_offset or 0)
+        for offset, _, _, members in voter_sources.log_voter_records(log):
+            if offset < end:
+                changes[offset][members] += 1
+    groups: dict[int, list[tuple[int, VoterSet]]] = defaultdict(list)
+    for offset, holders in changes.items():
+        members = holders.most_common(1)[0][0]
+        source = f"the KRaftVoters record at offset {offset}"
+        label = next(log.label for log in quorum.peers if log.index_at(offset) >= 0)
+        seen = (0, offset + 1)
+        groups[offset] = [(offset, VoterSet(members, source, label, None, offset, seen))] * 2
+    for one in quorum.own_snapshots:
+        if not one.voters or not one.end_offset:
+            continue
+        offset = max((at for at in changes if at < one.end_offset), default=-1)
+        if _unbroken(quorum, one.end_offset, groups[offset]):
+            groups[offset].append((one.end_offset, _of_snapshot(one, one.voters)))
+    for group in groups.values():
+        yield from _odd_ones([found for _, found in group])
+
+
+def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
+    source = f"the KRaftVoters record of {one.evidence.name}"
+    return VoterSet(members, source, one.replica, one.path, one.end_offset, one.id)
+
+
+def _unbroken(quorum: Quorum, end: int, group: list[tuple[int, VoterSet]]) -> bool:
+    """Whether some log shows that nothing changed between a snapshot's end and the first of its
+    group.
+    """
+    if not group:
+        return True
+    low, high = sorted((end, group[0][0]))
+    return low == high or quorum.covers(low, high)
+
+
+def _set_by_describe(quorum: Quorum) -> Iterator[BadRow]:
+    """The voters of a describe of which nothing at hand tells."""
+    told, counts = quorum.unexplained_voters, quorum.voter_set
+    if told is None or counts is None:
+        return
+    mine, theirs = (told.members, counts.members), (counts.members, told.members)
+    yield BadRow(
+        None,
+        f"The voters are {voters_text(told.ids, *mine)} by {told.place}. But they are {voters_text(counts.ids, *theirs)} by {counts.place}. "
+        "No record at hand tells of a change. "
+        "The voters changed after the files were copied, or these are copies of another quorum: what was committed since may be missing here. "
+        "Copy all voters that the describe names before any node starts.",
+        other_replica=counts.replica,
+        evidence={
+            "voters": [list(member) for member in told.members],
+            "other_voters": [list(member) for member in counts.members],
+            "source": told.source,
+            "other_source": counts.source,
+            "disjoint_majorities": [],
+        },
+    )
+
+
+def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
+    count = Counter(one.members for one in every)
+    if len(count) < 2:
+        return
+    usual = count.most_common(1)[0][0]
+    right = next(one for one in every if one.members == usual)
+    for one in every:
+        if one.members != usual:
+            yield _set_row(one, right)
+
+
+def _voters_states(quorum: Quorum) -> Coverage:
+    if not quorum.has_begun:
+        return Coverage((), (), "no node at hand has started since it was formatted")
+    return but_for_unread(quorum, coverage.voters(quorum), names.QUORUM_STATE)
+
+
+@check(
+    "quorum_state_present", "warning", "replica", "confluentinc/kafka#302",
+    "each voter's directory has a readable quorum-state not older than its log",
+    action="identity", over=_voters_states,
+    goes_by=("copy_skew_ms", VOTER_SET),
+    meaning="""A voter's quorum-state is missing, unreadable, of a version that Kafka does not
+    know, or older than its log, its leader-epoch-checkpoint, or an election in which its node had a
+    part, by the log of another copy. A voter that has forgotten its vote could vote twice in one epoch. Of a node that
+    does not vote because the voter set names another disk of it, a missing file is told too, as
+    information.""",
+    advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
+    that was done before the election. If it is missing on the
+    node, let the node join anew with an empty log folder, while a majority of the other voters is
+    whole. Do not write the file by hand.""",
+)  # fmt: skip
+def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
+    if not quorum.has_begun:
+        return
+    for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
+        file = replica.quorum_state
+        if file.unread if file is not None else not replica.is_listed:
+            continue
+        if file is not None and file.value is None:
+            problem = f"cannot be read ({file.problem}), and Kafka does not start with it"
+        elif not quorum.is_voter(replica):
+            is_whole = not (log.is_empty or replica.is_pulled)
+            if file is None and is_whole and quorum.is_voter_by_id(replica):
+                yield BadRow(
+                    replica.label,
+                    f"The quorum-state of node {replica.node_id} is missing, which every node writes when it starts: the copy is not whole. "
+                    "The voter set names another disk of this node, so that no vote is forgotten. "
+                    "Copy the file too before the node becomes a voter again.",
+                    severity="info",
+                    evidence={"problem": "is missing"},
+                )
+            continue
+        elif file is None:
+            problem = "is missing"
+        elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
+            problem = f"knows epoch {replica.state_file.leader_epoch}, but its log is at epoch {log.last_epoch}"
+        elif replica.state_file and (noted := noted_epoch(log)) > replica.state_file.leader_epoch:
+            problem = f"knows epoch {replica.state_file.leader_epoch}, but its leader-epoch-checkpoint knows epoch {noted}"
+        elif replica.state_file and (vote := forgotten_vote(quorum, log)) is not None:
+            elected = f"by the log of replica {vote.replica} the node had a part in the election of epoch {vote.epoch}"
+            problem = f"knows epoch {replica.state_file.leader_epoch}, but {elected}: it was set back, or copied before"
+        else:
+            continue
+        yield BadRow(
+            replica.label,
+            f"The quorum-state of node {replica.node_id} {problem}. "
+            f"A voter that has forgotten its vote could vote twice in one epoch. {restore_vote(quorum, log)}",
+            file.path if file else None,
+            evidence={"problem": problem},
+        )
+
+
+def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:
+    """A voter that stands for election again and again raises its epoch, and is not elected."""
+    for log, epoch, newest in unelected(quorum):
+        file, ahead = log.evidence.quorum_state, epoch - newest
+        yield BadRow(
+            log.label,
+            f"The quorum-state of voter {log.evidence.node_id} is at epoch {epoch}, {counted(ahead, 'epoch')} above every log at hand. "
+            "That many elections began, and no log at hand knows a leader of them. "
+            "Look for a controller that cannot reach the others, or cannot fetch in time.",
+            file.path if file else None,
+            batch_leader_epoch=epoch,
+            evidence={"epoch": epoch, "newest_epoch_in_logs": newest},
+        )
+
+
+@check(
+    "election_storm", "warning", "replica", "KIP-1219, strimzi#11613",
+    "elections per hour and skipped epochs stay under the limits",
+    action="watch",
+    goes_by=("elections_per_hour", "skipped_epochs", "snapshot_part_ms"),
+    meaning="""Leaders changed very often, or many elections in a row were won by nobody. Usual
+    causes are a controller that cannot fetch within its timeout (a slow link, a large snapshot,
+    KAFKA-19541), an overloaded disk, or pauses of the JVM.""",
+    advice="""Look at the node that is missing from grantingVoters of the LeaderChange records,
+    its link and its disk. For large snapshots on slow links see
+    controller.quorum.fetch.snapshot.max.bytes (KIP-1219).""",
+)  # fmt: skip
+def storm(quorum: Quorum) -> Iterator[BadRow]:
+    yield from _epochs_ahead(quorum)
+    yield from _elections(quorum)
+
+
+def _elections(quorum: Quorum) -> Iterator[BadRow]:
+    limits, log = quorum.thresholds, quorum.newest_log
+    if log is None:
+        return
+    most, first = busiest_hour(log)
+    if first is None:
+        return
+    gap, after_gap = longest_gap(log)
+    if most <= limits.elections_per_hour and gap <= limits.skipped_epochs:
+        return
+    at = first if most > limits.elections_per_hour else after_gap
+    starts = np.array([one.row for one in log.epoch_starts if one.certain], np.int64)
+    tenures = np.diff(np.sort(log.evidence.log.base_timestamps[starts[1:]].astype(np.float64)))
+    shortest = int(tenures.min()) if len(tenures) else None
+    epochs_words = f", with up to {counted(gap, 'epoch')} without a leader between two of them"
+    skipped_words = epochs_words if gap else ""
+    allowed = f"{counted(limits.elections_per_hour, 'leader')} an hour and {counted(limits.skipped_epochs, 'epoch')} without one"
+    held = ""
+    if len(tenures):
+        least, median = tenures.min() / 1000, float(np.median(tenures)) / 1000
+        held = f" In this log, each leader led for at least {least:,.1f} s, and half of them for at most {median:,.1f} s."
+    yield at_batch(
+        log,
+        at.row,
+        f"From offset {first.start_offset} on, {counted(most, 'leader')} came within one hour{skipped_words}. "
+        f"The limits are {allowed}.{held} Look for a controller that cannot fetch in time, or for a slow link.",
+        epoch=at.epoch,
+        evidence={
+            "elections_in_an_hour": most,
+            "skipped_epochs": gap,
+            "shortest_tenure_ms": shortest,
+            "median_tenure_ms": int(np.median(tenures)) if len(tenures) else None,
+            "epochs": len(log.epoch_starts),
+        },
+    )
