@@ -177,6 +177,12 @@ REPLICAS = relation(
         "whether none of them begins below the log start; else Kafka has not pruned it since",
     ),
     column("snapshots", pa.list_(pa.list_(LONG)), "[end offset, epoch] of each snapshot"),
+    column("newest_timestamp", TIMESTAMP, "time of the newest batch in the log"),
+    column(
+        "snapshot_timestamp",
+        TIMESTAMP,
+        "time of the last record in the newest whole snapshot; null where none tells one",
+    ),
     column(
         "committed_lower",
         LONG,

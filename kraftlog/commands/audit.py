@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kraftlog import relations
@@ -22,7 +23,7 @@ from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.judge import Judged, judged_of, replayed
 from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.pipeline.progress import waiting
-from kraftlog.pipeline.watching import is_watched, watch_files, watch_lake
+from kraftlog.pipeline.watching import is_watched, watch
 from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
@@ -122,7 +123,7 @@ def _audit_files(options: Options, form: str, report: str | None) -> int:
         result = audit_of(quorum)
         judged = judged_of(quorum, result, options)
     _print(judged, form, " ".join(options.input))
-    watch_files(options, quorum, judged)
+    watch(options, judged, partial(replica_rows, quorum))
     code = judged.exit_code
     if report is None:
         return code
@@ -145,6 +146,7 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.page import page_path, write_lake_page
     from kraftlog.pipeline.steps import run_steps
+    from kraftlog.tables.spec import REPLICAS
 
     names = ("decode", "materialize", "audit") if options.input else ("audit",)
     done = run_steps(starter("kraftlog audit", options), options, *names)
@@ -152,7 +154,7 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     lake, run_id = run.lake, run.run_id
     judged = recorded(lake, run_id, code)
     _print(judged, form, " ".join(options.input or run.row["inputs"]))
-    watch_lake(options, lake, run_id, judged)
+    watch(options, judged, partial(lake.rows_of_run, REPLICAS.name, run_id))
     if report is not None:
         return _told(write_lake_page(lake, report), code)
     if (page := page_path(lake)) is not None:

@@ -7,6 +7,7 @@ and `--conf` names a TOML file.
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from kraftlog.config import Options
@@ -18,9 +19,10 @@ from kraftlog.pipeline.page import page_path
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.tasks import Spark
-from kraftlog.pipeline.watching import is_watched, watch_lake
+from kraftlog.pipeline.watching import is_watched, watch
 from kraftlog.report.summary import print_summary
 from kraftlog.session import spark_for_tasks
+from kraftlog.tables.spec import REPLICAS
 
 
 def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -50,7 +52,8 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
         lake, run_id = done.run.lake, done.run.run_id
         print_summary(lake, page_path(lake), is_new=done.is_new)
         if is_watched(options):
-            watch_lake(options, lake, run_id, recorded(lake, run_id, done.exit_code))
+            judged = recorded(lake, run_id, done.exit_code)
+            watch(options, judged, partial(lake.rows_of_run, REPLICAS.name, run_id))
     return done.exit_code
 
 

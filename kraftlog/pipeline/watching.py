@@ -5,17 +5,12 @@ half of one (`tables.whole`); where they may lie says `outputs`.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kraftlog.config import Options
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.judge import Judged
-from kraftlog.quorum.model import Quorum
-from kraftlog.report.watched import Watched, watched_in_files, watched_in_lake
+from kraftlog.relations import Row
 from kraftlog.tables.whole import write_whole
-
-if TYPE_CHECKING:
-    from kraftlog.tables.lake import Lake
 
 
 def is_watched(options: Options) -> bool:
@@ -27,29 +22,21 @@ def is_watched(options: Options) -> bool:
     return bool(options.metrics_file or options.junit_file)
 
 
-def watch_files(options: Options, quorum: Quorum, judged: Judged) -> None:
-    """Of an audit without a lake."""
+def watch(options: Options, judged: Judged, replicas: Callable[[], list[Row]]) -> None:
+    """Write the files that are asked for; `replicas` gives the rows of `replicas`, which one of them
+    needs.
+    """
     verdict = judged.verdict or {}
-    _write(options, lambda: watched_in_files(quorum, judged.rows, verdict, judged.exit_code))
-
-
-def watch_lake(options: Options, lake: "Lake", run_id: str, judged: Judged) -> None:
-    """Of a lake's run."""
-    verdict = judged.verdict or {}
-    _write(options, lambda: watched_in_lake(lake, run_id, judged.rows, verdict, judged.exit_code))
-
-
-def _write(options: Options, watch: Callable[[], Watched]) -> None:
-    if not is_watched(options):
-        return
-    watched = watch()
     if options.metrics_file is not None:
         from kraftlog.report.exposition import metrics_text
 
-        write_whole(absolute(options.metrics_file), metrics_text(watched))
+        write_whole(
+            absolute(options.metrics_file),
+            metrics_text(judged.rows, verdict, judged.exit_code, replicas()),
+        )
     if options.junit_file is not None:
         from kraftlog.report.junit import junit_xml
 
         name = " ".join(options.input) or options.lake or "kraftlog"
-        content = junit_xml(watched, name, options.fail_on, options.strict)
+        content = junit_xml(judged.rows, verdict, name, options.fail_on, options.strict)
         write_whole(absolute(options.junit_file), content)

@@ -15,6 +15,7 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
     bounds = None if log.label in quorum.foreign else quorum.bounds
     snapshots = [one for one in quorum.snapshots_of(log.label) if one.is_complete]
     ends = [one.end_offset for one in snapshots]
+    stamps = [at for one in snapshots if (at := one.last_contained_timestamp or 0) > 0]
     file = replica.epoch_checkpoint
     entries: list[tuple[int, int]] | None = None if file is None else file.value
     start, end = log.start_offset, log.end_offset
@@ -40,6 +41,9 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
         if entries is None
         else all(begins >= (log.start_offset or 0) for _, begins in entries),
         "snapshots": [[one.end_offset, one.epoch] for one in snapshots],
+        "newest_timestamp": None if log.newest_ms is None else moment(log.newest_ms),
+        # Some of Kafka's own tools write snapshots of no time.
+        "snapshot_timestamp": moment(max(stamps)) if stamps else None,
         "committed_lower": bounds and bounds.lower,
         "committed_upper": bounds and bounds.upper,
     }

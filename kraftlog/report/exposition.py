@@ -1,21 +1,23 @@
 """An audit as Prometheus reads it: the text format, for node_exporter's textfile collector or any
 file that is served.
 
-In: a `Watched`. Out: bytes. `METRICS` declares every metric: name, help and labels; ages are for
+In: what an audit says, and the rows of its replicas. Out: bytes. `METRICS` declares every metric: name, help and labels; ages are for
 the reader to reckon, as Prometheus has it: `time() - …_timestamp_seconds`.
 """
 
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kraftlog import __version__
 from kraftlog.audit.check import RANK
 from kraftlog.audit.verdict import Grade
 from kraftlog.plain import printable
+from kraftlog.relations import Row
 from kraftlog.report.view import offsets_behind
-from kraftlog.report.watched import Watched
 
 _RESULTS = ("passed", "failed", "errored", "skipped")
 _REPLICA = ("replica", "node_id", "role")
@@ -71,13 +73,23 @@ METRICS = (
 Samples = dict[str, list[tuple[tuple[str, ...], float]]]
 
 
-def metrics_text(watched: Watched) -> bytes:
-    """The whole file."""
+def metrics_text(
+    told: Sequence[Row], verdict: Row, exit_code: int, replicas: Sequence[Row]
+) -> bytes:
+    """The whole file. `told` are findings and the checks that did not fail."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.registry import Collector
 
-    samples = _samples(watched)
+    clusters = {one["cluster_id"] for one in replicas if one["cluster_id"]}
+    samples: Samples = {
+        "kraftlog_info": [((__version__, ",".join(sorted(clusters))), 1)],
+        "kraftlog_audit_timestamp_seconds": [((), time.time())],
+        "kraftlog_exit_code": [((), exit_code)],
+        **_of_verdict(verdict),
+        **_of_checks(told),
+        **_of_replicas(replicas),
+    }
 
     class Told(Collector):
         def collect(self) -> Iterator[Any]:
@@ -93,19 +105,11 @@ def metrics_text(watched: Watched) -> bytes:
     return bytes(generate_latest(registry))
 
 
-def _samples(watched: Watched) -> Samples:
-    """Each metric's values by its labels."""
-    verdict = watched.verdict
-    clusters = {one["cluster_id"] for one in watched.replicas if one["cluster_id"]}
+def _of_verdict(verdict: Row) -> Samples:
     samples: Samples = {
-        "kraftlog_info": [((__version__, ",".join(sorted(clusters))), 1)],
-        "kraftlog_audit_timestamp_seconds": [((), watched.told_at)],
-        "kraftlog_exit_code": [((), watched.exit_code)],
         "kraftlog_verdict": [((one,), float(one == verdict["verdict"])) for one in Grade],
         "kraftlog_checks_incomplete": [((), len({one[0] for one in verdict["not_judged"]}))],
         "kraftlog_voters_missing": [((), len(verdict["missing_voters"]))],
-        **_of_checks(watched.rows),
-        **_of_replicas(watched),
     }
     if verdict["voters"] is not None:
         samples["kraftlog_voters"] = [((), len(verdict["voters"]))]
@@ -116,7 +120,7 @@ def _samples(watched: Watched) -> Samples:
     return samples
 
 
-def _of_checks(rows: list[dict[str, Any]]) -> Samples:
+def _of_checks(rows: Sequence[Row]) -> Samples:
     found = Counter((row["check"], row["severity"]) for row in rows if row["result"] == "failed")
     severities = Counter[str]()
     for (_, severity), count in found.items():
@@ -130,25 +134,25 @@ def _of_checks(rows: list[dict[str, Any]]) -> Samples:
     }
 
 
-def _of_replicas(watched: Watched) -> Samples:
+def _of_replicas(replicas: Sequence[Row]) -> Samples:
     samples: Samples = {}
 
-    def add(name: str, row: dict[str, Any], value: float | None) -> None:
+    def add(name: str, row: Row, value: float | None) -> None:
         if value is not None:
             labels = (row["replica"], "" if row["node_id"] is None else str(row["node_id"]))
             samples.setdefault(name, []).append(((*labels, row["role"] or ""), value))
 
-    for row in watched.replicas:
-        label, snapshots = row["replica"], row["snapshots"] or []
+    for row in replicas:
+        snapshots = row["snapshots"] or []
         add("kraftlog_log_start_offset", row, row["log_start_offset"])
         add("kraftlog_log_end_offset", row, row["log_end_offset"])
-        add("kraftlog_lag_offsets", row, offsets_behind(row, watched.replicas))
+        add("kraftlog_lag_offsets", row, offsets_behind(row, replicas))
         add("kraftlog_leader_epoch", row, row["last_epoch"])
-        add("kraftlog_newest_record_timestamp_seconds", row, _s(watched.newest_record_ms, label))
+        add("kraftlog_newest_record_timestamp_seconds", row, _s(row["newest_timestamp"]))
         add("kraftlog_snapshot_end_offset", row, max((one[0] for one in snapshots), default=None))
-        add("kraftlog_snapshot_timestamp_seconds", row, _s(watched.snapshot_ms, label))
+        add("kraftlog_snapshot_timestamp_seconds", row, _s(row["snapshot_timestamp"]))
     return samples
 
 
-def _s(stamps: dict[str, int], label: str) -> float | None:
-    return stamps[label] / 1000 if label in stamps else None
+def _s(stamp: datetime | None) -> float | None:
+    return None if stamp is None else stamp.timestamp()

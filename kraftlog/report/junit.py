@@ -1,27 +1,27 @@
 """An audit as JUnit XML, which every CI server shows: one test case per check.
 
-In: a `Watched`, and which findings make a command fail. Out: bytes. A case fails where the command
+In: what an audit says, and which findings make a command fail. Out: bytes. A case fails where the command
 would: for findings at or above `fail_on`, and under `strict` for a critical check that could not
 judge everything. Findings below that stand in the case's output; what was not judged is skipped.
 """
 
+from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.plain import printable
 from kraftlog.relations import Row
-from kraftlog.report.watched import Watched
 
 _NEVER = -1
 
 
-def junit_xml(watched: Watched, name: str, fail_on: str, strict: bool) -> bytes:
-    """The whole file."""
+def junit_xml(told: Sequence[Row], verdict: Row, name: str, fail_on: str, strict: bool) -> bytes:
+    """The whole file. `told` are findings and the checks that did not fail."""
     limit = RANK.get(fail_on, _NEVER)
-    gaps = dict[str, str](watched.verdict["not_judged"])
+    gaps = dict[str, str](verdict["not_judged"])
     by_check = dict[str, list[Row]]()
-    for row in watched.rows:
+    for row in told:
         by_check.setdefault(row["check"], []).append(row)
     suite = ET.Element("testsuite", name=printable(name))
     for check, rows in by_check.items():

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from pathlib import Path
@@ -19,13 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.cli import main
+from kraftlog.commands import audit
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
-from kraftlog.pipeline import watching
 from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.report.exposition import METRICS, metrics_text
 from kraftlog.report.junit import junit_xml
-from kraftlog.report.watched import Watched
 from kraftlog.tables import whole
 from tests.bare import ROOT
 from tests.golden.cases import PARTITION, Replica
@@ -161,16 +161,15 @@ def test_junit_has_a_case_for_every_check(told: Path) -> None:
     assert case.system_out.count("carries an uncommitted tail") == 2
 
 
-def judged(rows: list[dict[str, Any]], not_judged: list[list[str]]) -> Watched:
-    verdict = {
+def verdict(not_judged: list[list[str]]) -> dict[str, Any]:
+    return {
         "verdict": "attention",
         "not_judged": not_judged,
         "missing_voters": [],
         "voters": None,
+        "committed_lower": 0,
+        "committed_upper": None,
     }
-    return Watched(
-        rows, verdict | {"committed_lower": 0, "committed_upper": None}, 0, [], {}, {}, 1.0
-    )
 
 
 def row(check: str, severity: str, result: str, message: str = "why") -> dict[str, Any]:
@@ -192,10 +191,10 @@ def test_junit_fails_where_the_command_does() -> None:
         row("good", "critical", "passed"),
     ]
     gaps = ["batch_crc_valid", "voter_holds_committed_data"]
-    watched = judged(rows, [[one, "a voter was not copied"] for one in gaps])
+    says = verdict([[one, "a voter was not copied"] for one in gaps])
 
     def results(fail_on: str, strict: bool = False) -> dict[str, list[type]]:
-        (suite,) = JUnitXml.fromstring(junit_xml(watched, "x\x00y", fail_on, strict))
+        (suite,) = JUnitXml.fromstring(junit_xml(rows, says, "x\x00y", fail_on, strict))
         assert suite.name == "x\ufffdy"
         counted = [type(one) for case in suite for one in case.result]
         assert (suite.tests, suite.failures) == (7, counted.count(Failure))
@@ -210,10 +209,11 @@ def test_junit_fails_where_the_command_does() -> None:
 
 
 def test_a_quorum_of_which_nothing_is_known() -> None:
-    found = parsed(metrics_text(judged([], [])).decode())
+    before = time.time()
+    found = parsed(metrics_text([], verdict([]), 0, []).decode())
     assert "kraftlog_voters" not in found
     assert found["kraftlog_findings"] == {("critical",): 0, ("warning",): 0, ("info",): 0}
-    assert found["kraftlog_audit_timestamp_seconds"] == {(): 1}
+    assert before <= found["kraftlog_audit_timestamp_seconds"][()] <= time.time()
 
 
 def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,5 +339,5 @@ def test_refused_before_the_work_begins(
 
 
 def test_nothing_is_read_where_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "watched_in_files", None)
+    monkeypatch.setattr(audit, "replica_rows", lambda _: pytest.fail("nobody asks for them"))
     assert main(["audit", "--input", QUORUM]) == 0
