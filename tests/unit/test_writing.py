@@ -191,6 +191,71 @@ def test_nothing_is_made_below_an_input(quorum: Path) -> None:
     assert not (quorum / "lake").exists()
 
 
+def run_over(quorum: Path, lake: Path) -> None:
+    """A lake with a run that has read the quorum, and two tables."""
+    with writing(options_of(quorum, lake), reads_input=True) as written:
+        row = {"run_id": "1", "number": 1, "inputs": [str(quorum)]}
+        for spec, rows in ((FINDINGS, []), (RUNS, [row])):
+            written.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), 1)
+
+
+LOG = "1/__cluster_metadata-0"
+LINKS = {
+    "report.html": "1/meta.properties",
+    "_redaction.key": "1/quorum-state",
+    "_lake/_delta_log/_last_checkpoint": "1/meta.properties",
+    "topics": LOG,
+    "findings/_delta_log": LOG,
+    "partitions/lineage=main/is_current=true": LOG,
+}
+
+
+@pytest.mark.parametrize("reads_input", [True, False])
+@pytest.mark.parametrize("name", LINKS)
+def test_nothing_is_written_through_a_link_into_an_input(
+    name: str, reads_input: bool, quorum: Path, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    run_over(quorum, lake)
+    before = state_of(str(lake)).version
+    if (lake / name).is_dir():
+        shutil.rmtree(lake / name)
+    (lake / name).parent.mkdir(parents=True, exist_ok=True)
+    (lake / name).symlink_to(quorum / LINKS[name])
+    options = options_of(quorum, lake) if reads_input else load_options({"lake": str(lake)})
+    with (
+        pytest.raises(UsageError, match=f"the lake's link .*{name} lies below the input {quorum}"),
+        writing(options, reads_input=reads_input),
+    ):
+        pass
+    assert state_of(str(lake)).version == before
+
+
+def test_a_table_may_lie_on_another_disk(quorum: Path, tmp_path: Path) -> None:
+    """So may what is no part of the lake, wherever it leads to."""
+    lake, disk = tmp_path / "lake", tmp_path / "disk"
+    run_over(quorum, lake)
+    (lake / "findings").rename(disk)
+    (lake / "findings").symlink_to(disk)
+    (lake / "copies").symlink_to(quorum)
+    begin(quorum, lake)
+    (disk / "copies").symlink_to(quorum)
+    with pytest.raises(UsageError, match=r"the lake's link .*/findings/copies lies below"):
+        begin(quorum, lake)
+
+
+@pytest.mark.parametrize("flag", ["--report", "--metrics-file", "--junit-file"])
+def test_an_input_that_a_run_has_read_is_one_when_it_is_not_named(
+    flag: str, quorum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, file = tmp_path / "lake", quorum / "1" / "meta.properties"
+    run_over(quorum, lake)
+    before = file.read_bytes()
+    assert main(["audit", "--lake", str(lake), flag, str(file)]) == 2
+    assert f"{file} lies below the input {quorum}" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
 def test_a_step_makes_no_lake(tmp_path: Path) -> None:
     options = load_options({"lake": str(tmp_path / "lake")})
     with (
