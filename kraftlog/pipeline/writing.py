@@ -96,9 +96,13 @@ def _links(lake: Lake) -> Iterator[str]:
 
 
 def _require_cluster(lease: Lease, replicas: list[Replica]) -> None:
-    """A lake belongs to the cluster of its first run."""
+    """A lake belongs to the cluster of its first run that names one."""
     found = _cluster_ids(replicas)
     known = lease.state.cluster_id
+    if known is not None and replicas and not found:
+        tell(
+            f"{lease.register.root}: the input names no cluster, and this lake holds the cluster {known}: whether it is the same nobody can tell"
+        )
     if not found or known in found:
         return
     (usual, _), *_ = found.most_common(1)

@@ -162,18 +162,30 @@ def test_a_lake_belongs_to_one_cluster(quorum: Path, tmp_path: Path) -> None:
     begin(quorum, lake)
 
 
-def test_copies_without_an_identity_take_part(quorum: Path, tmp_path: Path) -> None:
-    """A copy of the log alone names no cluster; the first one that does gives the lake its own."""
+def test_copies_without_an_identity_take_part(
+    quorum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy of the log alone names no cluster; the first one that does gives the lake its own, and
+    where it is known, it is told that those of the log alone may be of another.
+    """
     lake = tmp_path / "lake"
     set_cluster(quorum, None)
     begin(quorum, lake)
     assert state_of(str(lake)).cluster_id is None
     set_cluster(quorum, "A")
     begin(quorum, lake)
+    with writing(options_of(quorum, lake)):  # which reads no input
+        pass
     assert state_of(str(lake)).cluster_id == "A"
+    assert "names no cluster" not in capsys.readouterr().err
     set_cluster(quorum, None)
     begin(quorum, lake)
     assert state_of(str(lake)).cluster_id == "A"
+    told = "the input names no cluster, and this lake holds the cluster A: whether it is the same"
+    assert told in capsys.readouterr().err
+    set_cluster(quorum / "2", "A")
+    begin(quorum, lake)
+    assert "names no cluster" not in capsys.readouterr().err
 
 
 def test_one_strange_replica_does_not_shut_its_quorum_out(quorum: Path, tmp_path: Path) -> None:
