@@ -117,7 +117,7 @@ def load_options(
         given = {key: value for key, value in layer.items() if value is not None}
         for key in given:
             if key not in kinds:
-                raise UsageError(_unknown(key, origin, list(kinds)))
+                raise no_such_option(key, list(kinds), _where(origin))
         merged |= given
         origins |= dict.fromkeys(given, origin)
     values = {
@@ -182,9 +182,10 @@ def _file_options(conf_file: Path | None) -> dict[str, object]:
         raise UsageError(f"the options file {conf_file} is not TOML: {error}") from error
 
 
-def _unknown(key: str, origin: ValueOrigin, known: list[str]) -> str:
+def no_such_option(key: str, known: list[str], where: str = "") -> UsageError:
+    """The error of an option that is not among those that are known; `where` it stands."""
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)
-    return f"there is no option {key!r}{_where(origin)}; the nearest one is {near[0]!r}"
+    return UsageError(f"there is no option {key!r}{where}; the nearest one is {near[0]!r}")
 
 
 def _typed(option: str, value: object, kind: object) -> object:
@@ -196,7 +197,7 @@ def _typed(option: str, value: object, kind: object) -> object:
     if kind == int | None and value == "":
         return None
     if kind in (int, int | None, Count):
-        return _whole(option, value, 0 if kind is Count else 1)
+        return whole_number(option, value, 0 if kind is Count else 1)
     if get_origin(kind) is tuple:
         return _texts(option, value)
     if not isinstance(value, str | Path):
@@ -220,7 +221,10 @@ def _switch(option: str, value: object) -> bool:
     raise UsageError(f"{option} must be true or false, not {value!r}")
 
 
-def _whole(option: str, value: object, least: int) -> int:
+def whole_number(option: str, value: object, least: int = 1) -> int:
+    """The number that an option is given, or a text of it.
+
+    Raises UsageError for another value, and for a number below the least."""
     if isinstance(value, str) and value.isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:

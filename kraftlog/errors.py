@@ -30,6 +30,10 @@ class LakeError(KraftlogError):
     """The lake cannot be read or written."""
 
 
+class UnwritableError(LakeError):
+    """A lake that does not let itself be written, whether it can be read or not."""
+
+
 class DecodeError(KraftlogError):
     """Bytes that do not follow their message spec; `position` counts from the start of the buffer
     that was read.

@@ -44,7 +44,7 @@ def audit(run: Run, told: Told | None = None) -> int:
     """Audit the newest run, once; returns the exit code, of an earlier audit of the same
     run too. What the run has `told` of the shared history is not folded again.
     """
-    if run.lacks(*(one.name for one in _TABLES)):
+    if not is_recorded(run):
         quorum = with_history(run.quorum, run.records, told)
         result = audit_of(quorum)
         settings = list(setting_rows(quorum, run.options))
@@ -52,6 +52,11 @@ def audit(run: Run, told: Told | None = None) -> int:
     else:
         _tell_otherwise(run)
     return recorded_exit_code(run.lake, run.run_id, run.options)
+
+
+def is_recorded(run: Run) -> bool:
+    """Whether the newest run has been audited."""
+    return not run.lacks(*(one.name for one in _TABLES))
 
 
 def _tell_otherwise(run: Run) -> None:

@@ -4,6 +4,7 @@ and the JUnit file. Looked at before the work begins, and not after it.
 In: options and paths. Out: nothing, or a `UsageError` of one sentence.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from kraftlog.config import Options
@@ -20,14 +21,15 @@ def require_outputs(options: Options, page: str | None = None) -> None:
     """
     taken: dict[str, str] = {}
     own = None if options.lake is None else f"{real_path(options.lake)}/{PAGE}"
-    for what, path in (
+    named = (
         ("page", page),
         ("metrics file", options.metrics_file),
         ("JUnit file", options.junit_file),
-    ):
-        if path is None:
-            continue
-        refuse_below_input(f"the {what}", path, options.input)
+    )
+    asked = [(what, path) for what, path in named if path is not None]
+    inputs = _inputs(options) if asked else ()
+    for what, path in asked:
+        refuse_below_input(f"the {what}", path, inputs)
         if not is_remote(path) and is_stream(absolute(path)):
             continue  # which replaces nothing
         target = real_path(path)
@@ -40,6 +42,15 @@ def require_outputs(options: Options, page: str | None = None) -> None:
             raise UsageError(
                 f"the {what} {path} lies in the lake {lake}, where nothing else is written: name another place"
             )
+
+
+def _inputs(options: Options) -> Sequence[str]:
+    """What is read; only a lake tells it where no input is named."""
+    if options.lake is None:
+        return options.input
+    from kraftlog.pipeline.run import inputs_of
+
+    return inputs_of(options)
 
 
 def _lake_around(target: str, named: str | None) -> str | None:

@@ -5,7 +5,7 @@ looked up once, when the first of them asks. Runs on the driver.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,6 +35,7 @@ from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.names import KEY_FILE
 from kraftlog.tables.parquet import filesystem_of, make_folder_of
+from kraftlog.tables.place import state_of
 
 if TYPE_CHECKING:
     from kraftlog.pipeline.tasks import Spark
@@ -154,6 +155,22 @@ def lake_of(options: Options) -> Lake:
     if not options.lake:
         raise UsageError("no lake is named: say --lake FOLDER, where the Delta tables go")
     return Lake(absolute(options.lake))
+
+
+def inputs_of(options: Options) -> Sequence[str]:
+    """The inputs that options name, or else those that the newest run of their lake has read; none
+    where nothing tells them.
+    """
+    if options.input:
+        return options.input
+    lake = lake_of(options)
+    try:
+        state_of(lake.root)
+        inputs: list[str] = newest_run(lake)["inputs"]
+    except Exception:
+        # Of a lake that is none, or broken: whoever reads more of it says so.
+        return ()
+    return inputs
 
 
 def lake_key(lake: Lake) -> bytes:

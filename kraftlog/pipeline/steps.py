@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from kraftlog.config import Options
 from kraftlog.contracts.beside import JUDGE
-from kraftlog.pipeline.audit import audit
+from kraftlog.errors import UnwritableError
+from kraftlog.pipeline.audit import audit, is_recorded
 from kraftlog.pipeline.contracts import Contracts, contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
@@ -17,6 +18,9 @@ from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
 from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.pipeline.writing import compact_all, writing
+from kraftlog.plain import tell
+from kraftlog.tables.place import lake_at
+from kraftlog.tables.reports import CONTRACT_RESULTS
 from kraftlog.tables.spec import decoded_tables, state_tables
 
 _decode = step("decode")(decode)
@@ -43,8 +47,18 @@ def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome
     audit go the contracts of the tables, and the page.
 
     The exit code says whether there are findings at or above `fail_on`, or else a broken contract
-    (2); of steps without an audit it is 0.
+    (2); of steps without an audit it is 0. Of a lake that cannot be written an audit tells what the
+    last one has found.
     """
+    try:
+        return _steps(start_spark, options, *names)
+    except UnwritableError as error:
+        if names != ("audit",):
+            raise
+        return _recorded(start_spark, options, error)
+
+
+def _steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
     with _run(start_spark, options, reads_input="decode" in names) as run:
         is_new = _decode(run) if "decode" in names else True
         told = _materialize(run) if "materialize" in names else None
@@ -55,6 +69,15 @@ def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome
         code, broken = _audit(run, told), _contracts(run)
         _page(run.lake)
         return Outcome(run, code or broken, is_new)
+
+
+def _recorded(start_spark: StartSpark, options: Options, error: UnwritableError) -> Outcome:
+    """What the newest whole run has found, where it was audited; raises the error where not."""
+    run = Run(options, lake_at(options.lake or ""), start_spark)
+    if not is_recorded(run) or run.lacks(CONTRACT_RESULTS.name):
+        raise error
+    tell(f"{error}: what the last audit has found is told, and the lake's page is not written")
+    return Outcome(run, audit(run) or contracts_step(run))
 
 
 def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:

@@ -5,10 +5,12 @@ by one commit of the register, when all tables are there; a run that fails publi
 the next one goes on where it stopped.
 """
 
+import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,16 +20,17 @@ from kraftlog.errors import LakeError, UsageError
 from kraftlog.log import names
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.storage import absolute, refuse_below_input
+from kraftlog.log.stores import is_remote
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.progress import step
-from kraftlog.pipeline.run import lake_of
+from kraftlog.pipeline.run import inputs_of, lake_of
 from kraftlog.plain import runs_text, tell
 from kraftlog.quorum.side_evidence import read_side_file
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake, Mark
 from kraftlog.tables.lease import Lease, holding
 from kraftlog.tables.mend import Taken, mend
-from kraftlog.tables.names import REGISTER
+from kraftlog.tables.names import KEY_FILE, PAGE, REGISTER
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.register import Published
 from kraftlog.tables.spec import RUN_ID, RUNS, TableSpec
@@ -57,6 +60,7 @@ def leased(options: Options, *, reads_input: bool = False) -> Iterator[tuple[Lak
         require_place(root)
     else:
         state_of(root)
+        _require_apart(root, inputs_of(options))
     with holding(root, options.lease_seconds, options.wait_seconds, tell) as lease:
         _require_cluster(lease, replicas)
         mended = _made_whole(Lake(root, lease.token, lease.opened), lease, options, reads_input)
@@ -71,14 +75,34 @@ def _replicas(root: str, options: Options) -> list[Replica]:
     """The replicas of the input, which must not hold the lake."""
     if not options.input:
         raise UsageError("no input is named: say --input FOLDER")
-    refuse_below_input("the lake", root, options.input)
+    _require_apart(root, options.input)
     return find_replicas([absolute(one) for one in options.input])
 
 
+def _require_apart(root: str, inputs: Sequence[str]) -> None:
+    """Raise UsageError where an input holds the lake, or what a link in it leads to, which would be
+    written through it.
+    """
+    refuse_below_input("the lake", root, inputs)
+    for link in () if is_remote(root) else _links(Lake(root)):
+        refuse_below_input("the lake's link", link, inputs)
+
+
+def _links(lake: Lake) -> Iterator[str]:
+    """The links among what runs write: the lake's own names, and all that lies below them."""
+    for path in map(lake.path, (REGISTER, KEY_FILE, PAGE, *all_tables())):
+        below = (f"{top}/{one}" for top, *names in os.walk(path) for one in chain(*names))
+        yield from filter(os.path.islink, (path, *below))
+
+
 def _require_cluster(lease: Lease, replicas: list[Replica]) -> None:
-    """A lake belongs to the cluster of its first run."""
+    """A lake belongs to the cluster of its first run that names one."""
     found = _cluster_ids(replicas)
     known = lease.state.cluster_id
+    if known is not None and replicas and not found:
+        tell(
+            f"{lease.register.root}: the input names no cluster, and this lake holds the cluster {known}: whether it is the same nobody can tell"
+        )
     if not found or known in found:
         return
     (usual, _), *_ = found.most_common(1)

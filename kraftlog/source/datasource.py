@@ -5,10 +5,10 @@ Spark data source, for people who write their own SQL.
     register(spark)
     spark.read.format("kraftlog").option("relation", "records").load("replicas/")
 
-Options: `relation` (default records), `columns` (comma-separated; fewer columns cost less), and the
-options of `conf/kraftlog.toml` by their names. The driver plans splits, executors read them; both
-readers pickle. Secrets are masked under a random key per query, or under the option
-`redaction_key`; only with that option do masks stay equal when a stream is started again.
+Options: `relation` (default records), `columns` (comma-separated; fewer columns cost less), `tasks`,
+and the options of `conf/kraftlog.toml` by their names; there are no others. The driver plans splits,
+executors read them; both readers pickle. Secrets are masked under a random key per query, or under
+the option `redaction_key`; only with that option do masks stay equal when a stream is started again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,8 +25,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from kraftlog.log.directory import LogFile, Replica, find_replicas, record_files
-from kraftlog.log.names import LOG
+from kraftlog.log.directory import Replica, find_replicas, record_files
 from kraftlog.source.files import file_rows
 from kraftlog.source.parts import GivenRows, Whole, parts_of, rows_of
 from kraftlog.source.plan import Split
@@ -35,7 +34,9 @@ from kraftlog.source.settings import (
     arrow_schema,
     relation_of,
     roots_of,
+    settings_of,
     source_redactor,
+    tasks_of,
 )
 from kraftlog.source.stream import KraftlogStreamReader
 
@@ -55,6 +56,8 @@ class KraftlogDataSource(DataSource):
         return "kraftlog"
 
     def schema(self) -> StructType:
+        settings_of(self.options)  # a wrong option is told now, and not when rows are asked for
+        tasks_of(self.options)
         return from_arrow_schema(arrow_schema(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -86,8 +89,7 @@ class KraftlogReader(DataSourceReader):
             return [GivenRows(file_rows(replicas)[0])]
         if self._relation in _OF_A_QUORUM:
             return [Whole(replicas, self._redactor)]
-        files = [file for file in record_files(replicas) if self._may_see(file)]
-        return parts_of(map(Split, files), self._options, self._redactor)
+        return parts_of(map(Split, record_files(replicas)), self._options, self._redactor)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in an executor."""
@@ -97,8 +99,3 @@ class KraftlogReader(DataSourceReader):
         wanted = None if self._relation in _OF_A_QUORUM else self._pushed.replicas
         found = find_replicas(roots_of(self._options))
         return [one for one in found if wanted is None or one.label in wanted]
-
-    def _may_see(self, file: LogFile) -> bool:
-        """A segment that begins after the last offset that the query can see need not be opened."""
-        last = self._pushed.last_offset
-        return last is None or file.kind != LOG or (file.parsed.base_offset or 0) <= last

@@ -14,12 +14,13 @@ from kraftlog.log.directory import Replica
 from kraftlog.source.plan import Split, cut, pack
 from kraftlog.source.pushdown import Pushed
 from kraftlog.source.read import Reading, read_quorum, read_split
-from kraftlog.source.settings import arrow_schema, limits_of, relation_of, settings_of
-
-_TASKS = 8
-"""Tasks that a read is spread over, unless option `tasks` says otherwise; never more than there are
-splits.
-"""
+from kraftlog.source.settings import (
+    arrow_schema,
+    limits_of,
+    relation_of,
+    settings_of,
+    tasks_of,
+)
 
 
 class Part(InputPartition):
@@ -54,7 +55,7 @@ def parts_of(
     size = settings_of(options).split_size_bytes
     splits = [part for one in ranges for part in cut(one, size)]
     sizes = [split.size_bytes for split in splits]
-    groups = pack(sizes, max(1, int(options.get("tasks", _TASKS))))
+    groups = pack(sizes, tasks_of(options))
     return [Part([splits[index] for index in sorted(group)], redactor) for group in groups]
 
 

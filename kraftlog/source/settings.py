@@ -2,6 +2,7 @@
 Pickles; imports no Spark.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,13 +11,26 @@ import pyarrow as pa
 from blake3 import blake3
 
 from kraftlog import relations
-from kraftlog.config import Options, load_options, option_names
+from kraftlog.config import (
+    Options,
+    load_options,
+    no_such_option,
+    option_names,
+    whole_number,
+)
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
 
 KEY_SIZE = 32
+_FOLDERS = ("path", "paths", "input")
+"""Options of a read that name folders: `.load` gives one as `path`, several as `paths`."""
+_OF_A_READ = ("relation", "columns", "tasks")
+_TASKS = 8
+"""Tasks that a read is spread over, unless option `tasks` says otherwise; never more than there are
+splits.
+"""
 
 
 def limits_of(options: Options, redactor: Redactor | None = None) -> Limits:
@@ -85,13 +99,30 @@ def roots_of(options: Mapping[str, str]) -> list[str]:
     """The input folders, as every process finds them.
 
     Raises UsageError where none is named."""
-    roots = options.get("path") or options.get("input")
+    named = options.get("path") or options.get("input")
+    roots = [one.strip() for one in named.split(",")] if named else []
+    try:
+        roots += json.loads(options.get("paths", "[]"))
+    except (ValueError, TypeError) as error:
+        raise UsageError("option 'paths' is no list: say .load([FOLDER, …])") from error
     if not roots:
         raise UsageError("no input is named: say .load(FOLDER)")
-    return [absolute(one.strip()) for one in roots.split(",")]
+    return [absolute(one) for one in roots]
 
 
 def settings_of(options: Mapping[str, str]) -> Options:
-    """The options of `conf/kraftlog.toml` among those of a read."""
-    known = set(option_names()) - {"input"}
-    return load_options({key: value for key, value in options.items() if key in known})
+    """The options of `conf/kraftlog.toml` among those of a read.
+
+    Raises UsageError for an option that does not exist, or a wrong value."""
+    own = {key: value for key, value in options.items() if key not in (*_FOLDERS, *_OF_A_READ)}
+    for key in own:
+        if key not in option_names():
+            raise no_such_option(key, [*_OF_A_READ, *option_names()])
+    return load_options(own)
+
+
+def tasks_of(options: Mapping[str, str]) -> int:
+    """How many tasks a read is spread over at most.
+
+    Raises UsageError where that is no number above 0."""
+    return whole_number("option 'tasks'", options.get("tasks", _TASKS))

@@ -22,7 +22,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from kraftlog.errors import LakeError
+from kraftlog.errors import LakeError, UnwritableError
 from kraftlog.log.stores import is_remote, refusal, why
 from kraftlog.tables.names import REGISTER
 
@@ -150,8 +150,8 @@ class Register:
             raise self._refused(error) from error
         return True
 
-    def _refused(self, error: Exception) -> LakeError:
-        return LakeError(f"{self.root}: the lake cannot be written ({why(self.root, error)})")
+    def _refused(self, error: Exception) -> UnwritableError:
+        return UnwritableError(f"{self.root}: the lake cannot be written ({why(self.root, error)})")
 
 
 def _properties(state: RegisterState) -> CommitProperties:

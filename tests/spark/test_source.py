@@ -2,18 +2,20 @@
 is read.
 """
 
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import EqualTo, LessThan
+from pyspark.sql.datasource import EqualTo, Filter, LessThan
 
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import MASK_PREFIX, Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.relations import all_relations
+from kraftlog.relations import Row, all_relations
 from kraftlog.source.datasource import KraftlogReader, register
 from kraftlog.source.parts import Part
 from tests.golden.cases import DATA
@@ -33,9 +35,11 @@ class Read:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
 
-    def __call__(self, relation: str, root: Path = ROOT, **options: str) -> DataFrame:
+    def __call__(
+        self, relation: str, roots: Sequence[Path] = (ROOT,), /, **options: str
+    ) -> DataFrame:
         reader = self.spark.read.format("kraftlog").option("relation", relation)
-        return reader.options(**options).load(str(root))
+        return reader.options(**options).load([*map(str, roots)])
 
 
 def test_batches_are_those_of_the_command_line(read: Read) -> None:
@@ -94,14 +98,57 @@ def test_secrets_are_masked_unless_revealed(read: Read) -> None:
     assert not any(row.salt.startswith(MASK_PREFIX) for row in salts)
 
 
-def test_filters_leave_files_unread() -> None:
-    reader = KraftlogReader({"path": str(ROOT), "relation": "records"}, ["offset"])
-    list(reader.pushFilters([EqualTo(("replica",), "2"), LessThan(("offset",), 900)]))
+def read_with(root: Path, *filters: Filter) -> tuple[set[str], list[Row]]:
+    """The files that are opened for the records, and the rows that Spark gets to filter."""
+    options = {"path": str(root), "relation": "records"}
+    reader = KraftlogReader(options, ["replica", "offset", "path"])
+    list(reader.pushFilters(list(filters)))
     parts = [part for part in reader.partitions() if isinstance(part, Part)]
-    names = {split.file.path for part in parts for split in part.splits}
-    assert names
-    assert all("/replicas/2/" in name for name in names)
-    assert not any(name.endswith("00000000000000001737.log") for name in names)
+    files = {split.file.path for part in parts for split in part.splits}
+    return files, [
+        row for part in parts for found in reader.read(part) for row in found.to_pylist()
+    ]
+
+
+def test_filters_leave_replicas_unread_and_batches_undecoded() -> None:
+    files, rows = read_with(ROOT, EqualTo(("replica",), "2"), LessThan(("offset",), 900))
+    assert files
+    assert all("/replicas/2/" in name for name in files)
+    of_log = [row["offset"] for row in rows if row["path"].endswith(".log")]
+    assert 899 in of_log
+    assert max(of_log) < 910  # the batch that holds 899 may reach further
+
+
+def test_a_file_is_read_for_what_it_holds_and_not_for_its_name(tmp_path: Path) -> None:
+    root = tmp_path / "replicas"
+    shutil.copytree(ROOT / "1", root / "1")
+    first, *_ = sorted(root.glob("1/__cluster_metadata-0/*.log"))
+    _, before = read_with(root, LessThan(("offset",), 500))
+    first.rename(first.with_name(f"{99999:020d}.log"))
+    _, after = read_with(root, LessThan(("offset",), 500))
+    assert sorted(row["offset"] for row in after) == sorted(row["offset"] for row in before)
+
+
+def test_several_folders_are_read_together(read: Read) -> None:
+    frame = read("records", [ROOT / "2", ROOT / "3"])
+    assert {row.replica for row in frame.select("replica").distinct().collect()} == {"2", "3"}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"relaton": "files"}, "there is no option 'relaton'; the nearest one is 'relation'"),
+        ({"redactionkey": "k" * 32}, "there is no option .*; the nearest one is 'redaction_key'"),
+        ({"tasks": "abc"}, "option 'tasks' must be a whole number above 0, not 'abc'"),
+        ({"tasks": "0"}, "option 'tasks' must be a whole number above 0, not 0"),
+        ({"split_size_bytes": "x"}, "'split_size_bytes' .*must be a whole number above 0"),
+    ],
+)
+def test_a_wrong_option_is_told_when_it_is_loaded(
+    options: dict[str, str], told: str, read: Read
+) -> None:
+    with pytest.raises(AnalysisException, match=told):
+        read("records", **options)
 
 
 def test_a_wrong_relation_is_named(read: Read) -> None:

@@ -2,13 +2,16 @@
 half of a file.
 """
 
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from kraftlog.cli import main
 from tests.deprived import full_disk
 from tests.fake_controller import FakeController, serving
 from tests.golden.cases import DATA
@@ -71,6 +74,41 @@ def test_a_folder_that_is_read_only_is_one_sentence(name: str, tmp_path: Path) -
     assert_told(done, out)
     assert "ermission denied" in done.stderr
     assert not list(out.iterdir())
+
+
+def test_a_lake_that_is_read_only_tells_what_its_last_audit_has_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    named = ["--lake", str(lake)]
+    main(["run", "--input", f"{DATA}/combined/replicas", *named])
+    capsys.readouterr()
+    code = main(["audit", *named])
+    told = capsys.readouterr().out
+    page = lake / "report.html"
+    page.unlink()
+    with read_only(lake):
+        done = deprived("read-only", ["audit", *named])
+        again = deprived("read-only", ["audit", "--input", f"{DATA}/combined/replicas", *named])
+        assert (done.returncode, done.stdout) == (code, told)
+        assert "the lake cannot be written (Permission denied): what the last" in done.stderr
+        assert not page.exists()
+        assert_told(again, lake)
+    shutil.rmtree(lake / "verdicts")
+    with read_only(lake):
+        assert_told(deprived("read-only", ["audit", *named]), lake)
+
+
+@contextmanager
+def read_only(lake: Path) -> Iterator[None]:
+    folders = [lake, *(one for one in lake.rglob("*") if one.is_dir())]
+    for one in folders:
+        one.chmod(0o555)
+    try:
+        yield
+    finally:
+        for one in folders:
+            one.chmod(0o755)
 
 
 def test_a_pull_onto_a_full_disk_goes_on_when_there_is_room(

@@ -162,18 +162,30 @@ def test_a_lake_belongs_to_one_cluster(quorum: Path, tmp_path: Path) -> None:
     begin(quorum, lake)
 
 
-def test_copies_without_an_identity_take_part(quorum: Path, tmp_path: Path) -> None:
-    """A copy of the log alone names no cluster; the first one that does gives the lake its own."""
+def test_copies_without_an_identity_take_part(
+    quorum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A copy of the log alone names no cluster; the first one that does gives the lake its own, and
+    where it is known, it is told that those of the log alone may be of another.
+    """
     lake = tmp_path / "lake"
     set_cluster(quorum, None)
     begin(quorum, lake)
     assert state_of(str(lake)).cluster_id is None
     set_cluster(quorum, "A")
     begin(quorum, lake)
+    with writing(options_of(quorum, lake)):  # which reads no input
+        pass
     assert state_of(str(lake)).cluster_id == "A"
+    assert "names no cluster" not in capsys.readouterr().err
     set_cluster(quorum, None)
     begin(quorum, lake)
     assert state_of(str(lake)).cluster_id == "A"
+    told = "the input names no cluster, and this lake holds the cluster A: whether it is the same"
+    assert told in capsys.readouterr().err
+    set_cluster(quorum / "2", "A")
+    begin(quorum, lake)
+    assert "names no cluster" not in capsys.readouterr().err
 
 
 def test_one_strange_replica_does_not_shut_its_quorum_out(quorum: Path, tmp_path: Path) -> None:
@@ -189,6 +201,71 @@ def test_nothing_is_made_below_an_input(quorum: Path) -> None:
     with pytest.raises(UsageError, match="lies below the input"):
         begin(quorum, quorum / "lake")
     assert not (quorum / "lake").exists()
+
+
+def run_over(quorum: Path, lake: Path) -> None:
+    """A lake with a run that has read the quorum, and two tables."""
+    with writing(options_of(quorum, lake), reads_input=True) as written:
+        row = {"run_id": "1", "number": 1, "inputs": [str(quorum)]}
+        for spec, rows in ((FINDINGS, []), (RUNS, [row])):
+            written.write(spec, pa.Table.from_pylist(rows, schema=spec.schema), 1)
+
+
+LOG = "1/__cluster_metadata-0"
+LINKS = {
+    "report.html": "1/meta.properties",
+    "_redaction.key": "1/quorum-state",
+    "_lake/_delta_log/_last_checkpoint": "1/meta.properties",
+    "topics": LOG,
+    "findings/_delta_log": LOG,
+    "partitions/lineage=main/is_current=true": LOG,
+}
+
+
+@pytest.mark.parametrize("reads_input", [True, False])
+@pytest.mark.parametrize("name", LINKS)
+def test_nothing_is_written_through_a_link_into_an_input(
+    name: str, reads_input: bool, quorum: Path, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    run_over(quorum, lake)
+    before = state_of(str(lake)).version
+    if (lake / name).is_dir():
+        shutil.rmtree(lake / name)
+    (lake / name).parent.mkdir(parents=True, exist_ok=True)
+    (lake / name).symlink_to(quorum / LINKS[name])
+    options = options_of(quorum, lake) if reads_input else load_options({"lake": str(lake)})
+    with (
+        pytest.raises(UsageError, match=f"the lake's link .*{name} lies below the input {quorum}"),
+        writing(options, reads_input=reads_input),
+    ):
+        pass
+    assert state_of(str(lake)).version == before
+
+
+def test_a_table_may_lie_on_another_disk(quorum: Path, tmp_path: Path) -> None:
+    """So may what is no part of the lake, wherever it leads to."""
+    lake, disk = tmp_path / "lake", tmp_path / "disk"
+    run_over(quorum, lake)
+    (lake / "findings").rename(disk)
+    (lake / "findings").symlink_to(disk)
+    (lake / "copies").symlink_to(quorum)
+    begin(quorum, lake)
+    (disk / "copies").symlink_to(quorum)
+    with pytest.raises(UsageError, match=r"the lake's link .*/findings/copies lies below"):
+        begin(quorum, lake)
+
+
+@pytest.mark.parametrize("flag", ["--report", "--metrics-file", "--junit-file"])
+def test_an_input_that_a_run_has_read_is_one_when_it_is_not_named(
+    flag: str, quorum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, file = tmp_path / "lake", quorum / "1" / "meta.properties"
+    run_over(quorum, lake)
+    before = file.read_bytes()
+    assert main(["audit", "--lake", str(lake), flag, str(file)]) == 2
+    assert f"{file} lies below the input {quorum}" in capsys.readouterr().err
+    assert file.read_bytes() == before
 
 
 def test_a_step_makes_no_lake(tmp_path: Path) -> None:
