@@ -290,7 +290,7 @@ def test_transfer_rows_say_how_many_to_keep(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     raw = snapshot([*STORED, healthy_log()[8]], 2, START_MS + 8000)
     node.checkpoint(11, 2).write_bytes(raw)
-    rows = snapshot_transfer_rows(read(tmp_path), [Link(100, 0)], [1 << 20])
+    rows = snapshot_transfer_rows(read(tmp_path), 1e6, [Link(100, 0)], [1 << 20])
     row = next(one for one in rows if one["replica"] == "1")
     took = len(raw) * 10  # ms
     assert row["kept_snapshots"] == 2
@@ -298,7 +298,7 @@ def test_transfer_rows_say_how_many_to_keep(tmp_path: Path) -> None:
     assert row["snapshots_to_keep"] == -(-took // 5000) + 1
     other = next(
         one
-        for one in snapshot_transfer_rows(read(tmp_path), [Link(100, 0)], [1 << 20])
+        for one in snapshot_transfer_rows(read(tmp_path), 1e6, [Link(100, 0)], [1 << 20])
         if one["replica"] == "2"
     )
     assert (other["outlives_chance"], other["snapshots_to_keep"]) == (None, None)
