@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.tabular import timestamps
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.compaction import KEYS, OffsetMap, state_bytes
@@ -21,8 +22,8 @@ from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.policy import PolicyLimits, Simulator, policy_rows
 from kraftlog.metrics.record_totals import (
     LOG,
+    RECORD_TOTALS,
     SNAPSHOT,
-    TOTALS,
     frame_sizes,
     growth_rows,
     in_batches,
@@ -68,7 +69,13 @@ def read(root: Path) -> Quorum:
 
 def totals(*rows: tuple[Any, ...]) -> pa.Table:
     """source, batch, hour, type, version, count, value, frame and header bytes, least, most."""
-    return pa.Table.from_pylist([dict(zip(TOTALS.names, one, strict=True)) for one in rows], TOTALS)
+    named = [dict(zip(RECORD_TOTALS.names, one, strict=True)) for one in rows]
+    hours = timestamps(np.array([one.pop("window_start") for one in named], np.int64))
+    table, at = (
+        pa.Table.from_pylist(named, RECORD_TOTALS),
+        RECORD_TOTALS.names.index("window_start"),
+    )
+    return table.set_column(at, "window_start", hours)
 
 
 TOLD = totals(
@@ -102,6 +109,18 @@ def test_growth_is_that_of_the_log_alone() -> None:
         {"window_start": moment(0), "type": "B", "record_count": 2, "size_bytes": 87},
         {"window_start": moment(HOUR_MS), "type": "A", "record_count": 3, "size_bytes": 100},
     ]
+
+
+def test_growth_in_an_hour_that_no_calendar_holds() -> None:
+    """A clock 200,000 years ahead: as Kafka's time it is whole, as a date it is none."""
+    far = HOUR_MS * 24 * 365 * 200_000
+    told = totals((LOG, None, far, "A", 0, 1, 7, 3, 0, 7, 7))
+    assert growth_rows(told) == [
+        {"window_start": None, "type": "A", "record_count": 1, "size_bytes": 10}
+    ]
+    assert sizes_of_snapshot(totals((SNAPSHOT, "x", far, "A", 0, 1, 7, 3, 0, 7, 7))) == {
+        "x": {"A": 10}
+    }
 
 
 def test_bytes_of_a_snapshots_batches_by_type() -> None:
@@ -154,7 +173,7 @@ def test_totals_are_those_of_plain_counting(
         held = {LOG: of_log, SNAPSHOT: in_batches(rows, {"x"})}
         parts.append(totals_of(rows, sizes, held))
         for batch, index, ms, kind, version, size, logged in some:
-            hour = ms // HOUR_MS * HOUR_MS
+            hour = moment(ms // HOUR_MS * HOUR_MS)
             keys: list[tuple[object, ...]] = [(LOG, None, hour, kind, version)] if logged else []
             keys += [(SNAPSHOT, "x", hour, kind, version)] if batch == "x" else []
             for key in keys:
