@@ -20,11 +20,9 @@ from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.fold import Applied
 from kraftlog.state.image import Image
-from kraftlog.state.known import Known
+from kraftlog.state.known import Known, Watcher
 from kraftlog.state.outline import PARTITION_TYPES, Effect
-from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.replay import FaultyRecord, unknown_record
-from kraftlog.state.standing import Standing
 from kraftlog.state.state import State
 from kraftlog.state.window import WINDOW_RECORDS, RecordWindow, ahead
 
@@ -87,8 +85,8 @@ def _changed(path: str) -> InputError:
     return InputError(f"{path}: it changed while it was read; copy it again")
 
 
-class _Faults:
-    """Takes records into a state; those that have no effect, in order; a `known.Watcher`."""
+class _Faults(Watcher):
+    """Takes records into a state; those that have no effect, in order."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -107,19 +105,9 @@ class _Faults:
         self._new.sort(key=lambda one: one.origin.offset or 0)
         self.found += self._new
 
-    def meets(self, event: Event, state: State) -> None:
-        """See `known.Watcher`."""
-
-    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
-        """See `known.Watcher`."""
-
     def changed(self, event: Event, state: State, effect: Effect) -> None:
         """See `known.Watcher`."""
         self._new += effect.faults
-
-    def suspects(self, versions: NewVersions) -> Flags:
-        """See `known.Watcher`: the fold itself looks at all that can have no effect."""
-        return np.zeros(len(versions.at), np.bool_)
 
     def applied(self, one: Applied) -> None:
         """See `known.Watcher`."""
