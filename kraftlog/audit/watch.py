@@ -28,12 +28,12 @@ from kraftlog.audit.state_rules import (
     RowRule,
     Version,
 )
+from kraftlog.config import Thresholds
 from kraftlog.explain.words import plain_name
 from kraftlog.plain import some
 from kraftlog.quorum.chain import Chain, expected_bases
 from kraftlog.quorum.evidence import SnapshotRefusal
 from kraftlog.quorum.health import Past
-from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied

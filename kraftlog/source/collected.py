@@ -5,7 +5,7 @@ What every command begins with that asks copies something. Imports no Spark; not
 
 from collections.abc import Sequence
 
-from kraftlog.config import Options
+from kraftlog.config import Options, thresholds_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import Replica, find_replicas
@@ -14,7 +14,6 @@ from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
-from kraftlog.quorum.thresholds import thresholds_of
 from kraftlog.simulate.rows import Plans
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.image import Image
