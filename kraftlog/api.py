@@ -18,13 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, Finding, audit_of
-from kraftlog.commands.explain import file_history, first_told
-from kraftlog.commands.plan_join import BANDWIDTH, joined
-from kraftlog.commands.plan_replicas import furthest_image
-from kraftlog.commands.values import record_types
 from kraftlog.config import Options, load_options
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.foreign import Decoder, ForeignRecord, read_partition, versioned
@@ -32,24 +27,24 @@ from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from kraftlog.explain.subject import subjects_of
-from kraftlog.explain.timeline import entry_rows
+from kraftlog.explain.timeline import entry_rows, file_history, first_told
 from kraftlog.log.directory import Replica, find_replicas, record_files, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
+from kraftlog.message.catalogue import record_types
 from kraftlog.quorum.bounds import Bounds
-from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.history import FileRecords
-from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.ranking import restore_rows
-from kraftlog.quorum.rebuild import image_at, offset_at_time
+from kraftlog.quorum.rebuild import Place, image_of
 from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.relations import Row
 from kraftlog.simulate.failover_rows import failover, failover_rows
 from kraftlog.simulate.fetch import Dialect
+from kraftlog.simulate.join_rows import BANDWIDTH, joined
 from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.replica_selection import cluster_of, rack_rows, select_all
@@ -57,7 +52,7 @@ from kraftlog.simulate.restart_rows import restart_rows, with_history
 from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.staleness import staleness_rows
-from kraftlog.source.collected import quorum_of
+from kraftlog.source.collected import furthest_image, quorum_of
 from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.image import Image
@@ -163,16 +158,10 @@ class Copy:
         """
         if at is not None and at_ms is not None:
             raise UsageError("an image is taken at an offset or at a time, not at both")
-        view = self.copies.view
-        known = committed_in(view, self.label).offset if self.label in view.by_label else None
-        if self.label not in view.by_label:  # of another cluster than the copies that are looked at
-            view = Quorum(
-                collect([self.replica], self.copies.limits, self.copies.redactor, None, False)
-            )
-        held = Held.by(view, view.by_label[self.label])
-        if at_ms is not None:
-            at = offset_at_time(held, at_ms)
-        return image_at(held, at, self.copies.redactor, known)
+        # One of another cluster than the copies that are looked at speaks for itself.
+        view = self.copies.view if self.label in self.copies.view.by_label else None
+        given = Place(at, at_ms), self.copies.limits, self.copies.redactor
+        return image_of(self.replica, self.label, view, *given)[0]
 
 
 @dataclass(frozen=True)
@@ -258,7 +247,7 @@ class Copies:
         """The newest state that is known to be committed, or that at an offset, of the copy that
         holds most of it.
         """
-        return furthest_image(self.view, self.options, at)
+        return furthest_image(self.view, self.redactor, at)
 
     def explain(
         self, *what: str, between_ms: tuple[int | None, int | None] = (None, None)
@@ -312,7 +301,7 @@ def _types(given: Iterable[str] | None) -> frozenset[str] | None:
     """A name alone is meant as one type, not as its letters."""
     if given is None:
         return None
-    return record_types([given] if isinstance(given, str) else list(given)) or frozenset()
+    return record_types([given] if isinstance(given, str) else [*given]) or frozenset()
 
 
 def _dialect(name: str) -> Dialect:
@@ -325,7 +314,7 @@ _PLANS: dict[str, Callable[[Copies, Dialect], Iterable[Row]]] = {
     "boot": lambda one, _: boot_rows(one.view),
     "truncation": lambda one, _: truncation_rows(one.view, counted_in_files(one.limits)),
     "restart": lambda one, _: restart_rows(one._replayed, one.audit().findings),
-    "snapshot": lambda one, _: snapshot_transfer_rows(one.view),
+    "snapshot": lambda one, _: snapshot_transfer_rows(one.view, one.options.load_bytes_per_second),
     "replicas": lambda one, _: rack_rows(
         select_all(cluster_of(one.image().state), RackAwareReplicaSelector())
     ),

@@ -2,16 +2,17 @@
 
 What enters: `conf/kraftlog.toml` (defaults, with unit and reason), a file of the user, overrides
 from the command line, a job or a call. What leaves: `Options`, which travels pickled to Spark's
-executors, or a `UsageError` that names the option and where its value stands. A new option is one
-line there and one field here.
+executors, or a `UsageError` that names the option and where its value stands; `Thresholds` are those
+of them that checks ask for. A new option is one line there and one field here.
 """
 
 import difflib
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, NewType, get_args, get_origin, get_type_hints
 
@@ -55,7 +56,37 @@ class ValueOrigin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Options:
+class Thresholds:
+    """Limits of checks that are a matter of measure: those options that evidence carries, and no
+    other, as a key may be among these.
+    """
+
+    elections_per_hour: int
+    skipped_epochs: int
+    copy_skew_ms: int
+    lag_offsets: int
+    idle_gap_ms: int
+    mass_deletion_percent: int
+    mass_deletion_minimum: int
+    mass_deletion_minor_percent: int
+    mass_deletion_minor_minimum: int
+    mass_deletion_window_ms: int
+    snapshot_usual_bytes: int
+    retention_over_percent: Count
+    snapshot_part_ms: int
+    disk_days: int
+    tenure_ms: int
+    short_tenures: int
+    rejoin_ms: int
+    snapshot_stale_ms: int
+
+
+THRESHOLDS = tuple(one.name for one in fields(Thresholds))
+"""Their names, which are those of options."""
+
+
+@dataclass(frozen=True)
+class Options(Thresholds):
     """The options by the names they have in `conf/kraftlog.toml`, which says what each is for;
     `origins` says of each where its value came from.
     """
@@ -77,24 +108,6 @@ class Options:
     redaction_key: str | None = field(repr=False)
     disk_capacity_bytes: int | None
     load_bytes_per_second: int
-    elections_per_hour: int
-    skipped_epochs: int
-    copy_skew_ms: int
-    lag_offsets: int
-    idle_gap_ms: int
-    mass_deletion_percent: int
-    mass_deletion_minimum: int
-    mass_deletion_minor_percent: int
-    mass_deletion_minor_minimum: int
-    mass_deletion_window_ms: int
-    snapshot_usual_bytes: int
-    retention_over_percent: Count
-    snapshot_part_ms: int
-    disk_days: int
-    tenure_ms: int
-    short_tenures: int
-    rejoin_ms: int
-    snapshot_stale_ms: int
     split_size_bytes: int
     window_size_bytes: int
     batch_limit_bytes: int
@@ -128,6 +141,17 @@ def load_options(
     return Options(**values, origins=origins)  # type: ignore[arg-type]  # _typed has compared each with its field
 
 
+def thresholds_of(options: Options) -> Thresholds:
+    """The limits that the options set."""
+    return Thresholds(**{one: getattr(options, one) for one in THRESHOLDS})
+
+
+@cache
+def default_thresholds() -> Thresholds:
+    """The limits of the packaged options."""
+    return thresholds_of(load_options())
+
+
 def _require_key(key: object, origin: ValueOrigin) -> None:
     """A short key can be found: by trying words until one makes the masks that are in a table."""
     if key and len(str(key)) < KEY_LENGTH:
@@ -142,8 +166,9 @@ def option_names() -> list[str]:
 
 
 def _kinds() -> dict[str, object]:
-    """The type of each option, by name."""
-    return {key: kind for key, kind in get_type_hints(Options).items() if key != "origins"}
+    """The type of each option, by name, in the order of the TOML."""
+    hints = get_type_hints(Options)
+    return {key: hints[key] for key in _packaged_options()}
 
 
 def _where(origin: ValueOrigin) -> str:
@@ -167,7 +192,8 @@ def packaged_text() -> str:
     return (packaged("conf") / "kraftlog.toml").read_text(encoding="utf-8")
 
 
-def _packaged_options() -> dict[str, object]:
+@cache
+def _packaged_options() -> Mapping[str, object]:
     return tomllib.loads(packaged_text())
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from kraftlog.audit.losses import Cut, apart_in, cuts_of, losses_of
 from kraftlog.audit.state_history import judge_history
 from kraftlog.audit.told import Told
+from kraftlog.config import Thresholds
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica
 from kraftlog.log.segment import Limits
@@ -17,7 +18,6 @@ from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.evidence import Described, QuorumEvidence
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.thresholds import Thresholds
 
 
 def collect(

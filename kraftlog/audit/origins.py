@@ -52,10 +52,9 @@ _ABOVE = {
     "table snapshot_advice": ("load_bytes_per_second", BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS),
     "table snapshot_policy": (BETWEEN, INTERVAL),
     "table retention_advice": (KEPT_BYTES, KEPT_MS),
-    "table catch_up": ("load_bytes_per_second", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT),
     "table snapshot_transfer": (
         "elections_per_hour", "skipped_epochs", "snapshot_usual_bytes", "snapshot_part_ms",
-        FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT,
+        "load_bytes_per_second", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT,
     ),
     "table verdicts": ("lag_offsets", *_COMMITTED),
     "table election_plan": (VOTER_SET,),
@@ -65,7 +64,7 @@ _ABOVE = {
     "command run": _RUN,
     "command audit": _RUN,
     "command plan join": (FETCHED_SNAPSHOT_BYTES, FETCHED_BYTES, FETCH_TIMEOUT, RESPONSE_BYTES),
-    "command plan snapshot": (FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT),
+    "command plan snapshot": ("load_bytes_per_second", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT),
     "command plan failover": _COMMITTED,
 }  # fmt: skip
 """What tables and commands go by: they are declared in rooms above, which an audit does not open."""

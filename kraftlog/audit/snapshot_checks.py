@@ -20,11 +20,11 @@ from kraftlog.log import names
 from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.holdings import Held
+from kraftlog.quorum.joining import FETCH_LIMIT_BYTES
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
 from kraftlog.relations import moment
 from kraftlog.state.tables import TABLES
 

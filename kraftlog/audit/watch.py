@@ -28,15 +28,16 @@ from kraftlog.audit.state_rules import (
     RowRule,
     Version,
 )
+from kraftlog.config import Thresholds
 from kraftlog.explain.words import plain_name
 from kraftlog.plain import some
 from kraftlog.quorum.chain import Chain, expected_bases
 from kraftlog.quorum.evidence import SnapshotRefusal
 from kraftlog.quorum.health import Past
-from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Applied
+from kraftlog.state.known import Watcher
 from kraftlog.state.outline import Effect
 from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.replay import FaultyRecord, Visible
@@ -76,15 +77,12 @@ def rules_after(one: Applied) -> Iterator[Issue]:
 
 
 @dataclass(slots=True)
-class SnapshotRules:
+class SnapshotRules(Watcher):
     """The rules over the records of a snapshot, in which an offset is a place in the file: those are
     told that Kafka does not load, first what stops all nodes.
     """
 
     refusal: SnapshotRefusal | None = None
-
-    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
-        """See `known.Watcher`."""
 
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
@@ -108,10 +106,6 @@ class SnapshotRules:
         """See `known.Watcher`."""
         for one in effect.faults:
             self._refused(one)
-
-    def suspects(self, versions: NewVersions) -> Flags:
-        """See `known.Watcher`: the fold itself looks at all that can have no effect."""
-        return np.zeros(len(versions.at), np.bool_)
 
     def applied(self, one: Applied) -> None:
         """See `known.Watcher`."""
@@ -423,7 +417,7 @@ TOLD = 8
 
 
 @dataclass(slots=True)
-class Rules:
+class Rules(Watcher):
     """All rules over one history; `base_offsets` are those of its batches, `expected_bases` where
     their controllers took them to begin, as lists: one look into an array lets go of Python's lock,
     and waits for it behind other threads. `past` gathers what the newest state does not say of

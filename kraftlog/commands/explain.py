@@ -4,21 +4,16 @@ In: the words of a person, and a quorum's files or a lake. Out: a timeline, for 
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_output, add_roots, command, options_of
 from kraftlog.commands.values import time_ms
-from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.explain.authorizer import Access, read_accesses
-from kraftlog.explain.moments import Moment, MomentSource
-from kraftlog.explain.subject import FORMS, Subject, subjects_of
-from kraftlog.explain.timeline import Entry, KnownHistory, entry_rows, timeline
+from kraftlog.explain.subject import FORMS, subjects_of
+from kraftlog.explain.timeline import History, entry_rows, file_history, first_told
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
-from kraftlog.quorum.model import Quorum
 from kraftlog.report.rows import print_rows
 from kraftlog.report.timeline import print_timeline
 from kraftlog.source.collected import collected
@@ -87,26 +82,6 @@ def _explain(chosen: argparse.Namespace) -> int:
     return 0
 
 
-History = Callable[[Subject], tuple[KnownHistory, Iterator[Moment]]]
-"""A subject → what is known of the whole history, and the moments of what the subject lives in."""
-
-
-def first_told(
-    subjects: Sequence[Subject],
-    history: History,
-    between: tuple[int | None, int | None] = (None, None),
-    accesses: Iterable[Access] = (),
-) -> tuple[Subject, Iterator[Entry]]:
-    """The first subject of which there is anything to tell, and its timeline; else the last."""
-    for subject in subjects:
-        known, moments = history(subject)
-        told = timeline(moments, subject, known, between, accesses)
-        first = next(told, None)
-        if first is not None:
-            return subject, chain((first,), told)
-    return subjects[-1], iter(())
-
-
 def _lake_history(path: str) -> History:
     from kraftlog.pipeline.explained import known_in, moments_in
     from kraftlog.tables.place import lake_at
@@ -121,18 +96,6 @@ def _opened(chosen: argparse.Namespace) -> History:
     with waiting("explain"):
         quorum = collected(options.input, options, decodes=False)
     return file_history(quorum, redactor_of(options))
-
-
-def file_history(quorum: Quorum, redactor: Redactor) -> History:
-    """The history that the files of a quorum hold."""
-    known = KnownHistory.of(quorum)
-
-    def history(subject: Subject) -> tuple[KnownHistory, Iterator[Moment]]:
-        offsets = range(subject.first, subject.end)
-        source = MomentSource(quorum, redactor, subject.tables, offsets, subject.topic)
-        return known, source.moments()
-
-    return history
 
 
 def _accesses(path: str | None) -> list[Access]:

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kraftlog.commands.command import add_output, command, options_of
-from kraftlog.commands.values import record_types, time_ms
+from kraftlog.commands.values import time_ms
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.message.catalogue import record_types
 from kraftlog.relations import Row, moment
 from kraftlog.report.rows import print_rows
 from kraftlog.source.settings import limits_of, redactor_of

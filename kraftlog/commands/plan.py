@@ -153,7 +153,7 @@ def _over_link(parser: argparse.ArgumentParser) -> None:
 
 @command(
     "plan snapshot",
-    "how long each replica's latest snapshot takes over a link, and whether it ever arrives",
+    "how long each replica's latest snapshot and the log after it take over a link, and whether they ever arrive",
     arguments=_over_link,
     examples="kraftlog plan snapshot --input replicas/ --bandwidth 1000000",
 )
@@ -161,9 +161,11 @@ def _snapshot(chosen: argparse.Namespace) -> int:
     links = links_of(chosen.bandwidth, chosen.round_trip_ms)
     chunks = None if chosen.chunk is None else (chosen.chunk,)
 
+    rate = options_of(chosen).load_bytes_per_second
+
     def rows(quorum: Quorum) -> Iterable[Row]:
-        found = list(snapshot_transfer_rows(quorum, links, chunks, chosen.fetch_timeout_ms))
-        if not found:
+        found = list(snapshot_transfer_rows(quorum, rate, links, chunks, chosen.fetch_timeout_ms))
+        if all(row["size_bytes"] is None for row in found):
             tell("no replica holds a complete snapshot to be fetched")
         return found
 

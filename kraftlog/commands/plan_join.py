@@ -7,7 +7,6 @@ In: parsed arguments. Out: rows on stdout, one per step or rule, the answer on s
 import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.losses import losses_of
@@ -15,12 +14,11 @@ from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.plan_input import add_dialect, add_link, fault_rows, links_of
 from kraftlog.commands.values import at_least
-from kraftlog.errors import InputError
 from kraftlog.plain import counted, offsets_are, sentence, tell, voters_text
 from kraftlog.quorum.committed import committed_holder
 from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.history import FileRecords, Records
-from kraftlog.quorum.joining import FetchSettings, fetch_settings
+from kraftlog.quorum.joining import FetchSettings
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
 from kraftlog.relations import Row
@@ -28,23 +26,10 @@ from kraftlog.report.rows import print_rows
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.failover_rows import TruncationRule, failover, failover_rows
 from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.join import CAUGHT_UP, Way
-from kraftlog.simulate.join_rows import in_words, join_rows, named
-from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.rows import likely_leaders
+from kraftlog.simulate.join import CAUGHT_UP
+from kraftlog.simulate.join_rows import BANDWIDTH, in_words, joined
 from kraftlog.source.collected import collected
 from kraftlog.source.settings import redactor_of
-
-BANDWIDTH = 12_500_000
-"""Of a link that was not named: 100 Mbit/s."""
-
-
-class Joined(NamedTuple):
-    """A way, by whose settings it is reckoned, and who leads."""
-
-    leader: str
-    settings: FetchSettings
-    rows: list[Row]
 
 
 def _of_join(parser: argparse.ArgumentParser) -> None:
@@ -90,30 +75,6 @@ def _join(chosen: argparse.Namespace) -> int:
     tell(_by(settings))
     print_rows((*shown, *fault_rows(quorum)), chosen.format)
     return 0
-
-
-def joined(
-    quorum: Quorum,
-    follower: str,
-    leader: str | None,
-    link: Link,
-    given: tuple[int | None, int | None, int | None],
-    dialect: Dialect,
-) -> Joined:
-    """The way of a follower; `given` are bytes of a snapshot, bytes of the log, and the timeout,
-    where they are not to be those of the follower's own settings.
-
-    Raises InputError where the two cannot be leader and follower, or nobody leads.
-    """
-    log = named(quorum, follower)
-    settings = fetch_settings(log.evidence if log else None, *given)
-    values = (settings.chunk.value, settings.fetch.value, settings.timeout.value)
-    likely = likely_leaders(quorum, dialect) - {log.label if log else follower}
-    if leader is None and not likely:
-        raise InputError(f"{follower} is itself the likely leader: name another with --from")
-    leads = leader or min(likely)
-    rows = join_rows(quorum, follower, leads, Way(link, *values, dialect))
-    return Joined(leads, settings, list(rows))
 
 
 def _arrival(follower: str, leader: str, rows: list[Row]) -> str:

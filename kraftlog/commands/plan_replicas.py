@@ -17,9 +17,7 @@ from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, tell
 from kraftlog.quorum.epochs import vector_of
-from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.rebuild import image_at
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.fetch import Dialect
@@ -51,9 +49,8 @@ from kraftlog.simulate.traffic import (
     evenly,
     from_file,
 )
-from kraftlog.source.collected import collected
+from kraftlog.source.collected import collected, furthest_image
 from kraftlog.source.settings import redactor_of
-from kraftlog.state.image import Image
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -215,7 +212,7 @@ def _cluster(chosen: argparse.Namespace, options: Options, quorum: Quorum | None
             raise InputError("--at needs the files: a lake is asked of its newest state")
         cluster = cluster_in(lake_at(chosen.lake))
     else:
-        image = furthest_image(quorum, options, chosen.at)
+        image = furthest_image(quorum, redactor_of(options), chosen.at)
         tell(f"the state of {image.replica} at {image.end_offset}")
         cluster = cluster_of(image.state)
     bare = cluster.without_rack
@@ -236,27 +233,6 @@ def _traffic(chosen: argparse.Namespace, cluster: Cluster) -> Traffic:
         count = counted(len(unknown), "line")
         tell(f"the traffic file has {count} about what is not there; the first is {unknown[0]}")
     return traffic
-
-
-def furthest_image(quorum: Quorum, options: Options, at: int | None) -> Image:
-    """The image of the replica that holds most of what is committed, at an offset, or as far as is
-    known to be committed (to the end of its history, where nothing is known of that).
-
-    Raises InputError where no replica's state can be rebuilt there.
-    """
-    plans = Plans(quorum)
-    reaches = {log.label: plans.committed_reach(log) for log in quorum.peers}
-    first: InputError | None = None
-    for label in sorted(reaches, key=lambda one: -reaches[one]):
-        offset = at
-        if offset is None:
-            offset = min(reaches[label], quorum.bounds.lower or reaches[label])
-        try:
-            held = Held.by(quorum, quorum.by_label[label])
-            return image_at(held, offset, redactor_of(options), quorum.bounds.lower)
-        except InputError as error:
-            first = first or error
-    raise first or InputError("no replica holds a readable metadata log")
 
 
 def serving_rows(

@@ -7,26 +7,25 @@ nobody can rebuild among them, an exit code.
 """
 
 import argparse
-from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 from kraftlog.commands.command import add_input, add_output, command, options_of
-from kraftlog.commands.values import local_path, record_types, time_ms
+from kraftlog.commands.values import local_path, time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
-from kraftlog.errors import InputError, UsageError
+from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.names import UNKNOWN, classify
 from kraftlog.log.storage import refuse_below_input
+from kraftlog.message.catalogue import record_types
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import counted, offsets_text, tell
-from kraftlog.quorum.collector import Collector, evidence_by
-from kraftlog.quorum.committed import Committed, committed_in
-from kraftlog.quorum.holdings import Held
+from kraftlog.quorum.committed import Committed
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranking import restore_rows
-from kraftlog.quorum.rebuild import image_at, offset_at_time
+from kraftlog.quorum.rebuild import COMMITTED, Place, image_of
 from kraftlog.quorum.restorable import lost_everywhere, restorable
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
@@ -37,7 +36,6 @@ from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
 from kraftlog.state.write import canonical_line, image_records, losses, lost_words
 
-COMMITTED = "committed"
 PLACES = """\
 A state is that of all records below an offset. Which offset:
 
@@ -92,8 +90,8 @@ def _of_state(parser: argparse.ArgumentParser) -> None:
 )
 def _state(chosen: argparse.Namespace) -> int:
     types = record_types(chosen.type)
-    images = images_of(chosen, redactor_of(options_of(chosen)))
-    image, committed = images.at(chosen.path, place_of(chosen))
+    image_in = images_of(chosen, redactor_of(options_of(chosen)))
+    image, committed = image_in(chosen.path, place_of(chosen))
     _notes(image, committed)
     print_rows(state_rows(image, types), chosen.format)
     return 0
@@ -127,10 +125,10 @@ def _of_diff(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _diff(chosen: argparse.Namespace) -> int:
-    images = images_of(chosen, redactor_of(options_of(chosen)))
+    image_in = images_of(chosen, redactor_of(options_of(chosen)))
     states = []
     for text in (chosen.before, chosen.after):
-        image, committed = images.at(*path_and_place(text))
+        image, committed = image_in(*path_and_place(text))
         _notes(image, committed)
         states.append(image.state)
     rows = (one._asdict() | {"key": list(one.key)} for one in differences(*states))
@@ -162,7 +160,7 @@ def _of_checkpoint(parser: argparse.ArgumentParser) -> None:
 )
 def _checkpoint(chosen: argparse.Namespace) -> int:
     """Never masked: Kafka could not use the credentials otherwise."""
-    image, committed = images_of(chosen, Redactor(None)).at(chosen.path, place_of(chosen))
+    image, committed = images_of(chosen, Redactor(None))(chosen.path, place_of(chosen))
     _notes(image, committed)
     lost = list(losses(image.state))
     inputs = [chosen.path, *(chosen.quorum or ()), one_replica(chosen.path).folder]
@@ -239,16 +237,6 @@ def _notes(image: Image, committed: Committed | None) -> None:
         tell(f"{count}, the first {where}: {first.detail}")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An offset (`at`, a number or `COMMITTED`), a time in ms, or the log's end where both are
-    None.
-    """
-
-    at: int | str | None = None
-    at_ms: int | None = None
-
-
 def add_place(parser: argparse.ArgumentParser) -> None:
     """Add `--at` and `--at-time`."""
     place = parser.add_mutually_exclusive_group()
@@ -309,54 +297,23 @@ def one_replica(path: str) -> Replica:
     return found[0]
 
 
-@dataclass(frozen=True, slots=True)
-class ImageBuilder:
-    """Builds images; the quorum, where one is named, is read once for all of them."""
+def images_of(
+    chosen: argparse.Namespace, redactor: Redactor
+) -> Callable[[str, Place], tuple[Image, Committed | None]]:
+    """Builds the image of the replica at a path, as `image_of` says; the quorum that `--quorum` names
+    is read once for all of them.
+    """
+    options = load_options({"input": chosen.quorum or ()})
+    quorum = collected(options.input, options, redactor) if chosen.quorum else None
+    limits = limits_of(options, redactor)
 
-    quorum: Quorum | None
-    redactor: Redactor
-
-    def at(self, path: str, place: Place) -> tuple[Image, Committed | None]:
-        """The image of the replica at a path, and what the quorum says of it.
-
-        Raises InputError where the state cannot be rebuilt, or nothing is known to be committed."""
+    def image(path: str, place: Place) -> tuple[Image, Committed | None]:
         with waiting("state"):
-            replica, quorum, committed = one_replica(path), self.quorum, None
-            if quorum is None:  # what the replica says of itself
-                limits = limits_of(load_options({"input": [replica.folder]}), self.redactor)
-                quorum = Quorum(evidence_by(Collector(limits, self.redactor), [replica], None))
-                label = replica.label
-            else:
-                label = _label_in(quorum, replica, path)
-                committed = committed_in(quorum, label)
-            held = Held.by(quorum, quorum.by_label[label])
-            offset = _offset_of(held, place, committed)
-            bound = None if committed is None else committed.offset
-            return image_at(held, offset, self.redactor, bound), committed
+            replica = one_replica(path)
+            label = replica.label if quorum is None else _label_in(quorum, replica, path)
+            return image_of(replica, label, quorum, place, limits, redactor)
 
-
-def images_of(chosen: argparse.Namespace, redactor: Redactor) -> ImageBuilder:
-    """What `--quorum` names, read once."""
-    if not chosen.quorum:
-        return ImageBuilder(None, redactor)
-    options = load_options({"input": chosen.quorum})
-    return ImageBuilder(collected(options.input, options, redactor), redactor)
-
-
-def _offset_of(held: Held, place: Place, committed: Committed | None) -> int | None:
-    """The offset that is meant; None: the log's end."""
-    if place.at_ms is not None:
-        return offset_at_time(held, place.at_ms)
-    if isinstance(place.at, int) or place.at is None:
-        return place.at
-    if committed is None:
-        newest = max((one.end_offset for one in held.snapshots), default=0)
-        why = "no snapshot vouches for an offset; name the quorum's folders with --quorum"
-        committed = Committed(newest, why)
-    if committed.offset <= 0:
-        raise InputError(f"{held.label}: nothing is known to be committed: {committed.reason}")
-    # A replica that is behind holds committed records up to its end only.
-    return min(committed.offset, held.end_offset)
+    return image
 
 
 def _label_in(quorum: Quorum, replica: Replica, path: str) -> str:

@@ -6,13 +6,15 @@ offsets. Out: `Entry`s, one per record; the `Net` of all changes, of which what 
 between is none; and rows for scripts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
+from kraftlog.decode.redaction import Redactor
 from kraftlog.explain.authorizer import Access, who_wrote
-from kraftlog.explain.moments import SNAPSHOT, Moment
+from kraftlog.explain.moments import SNAPSHOT, Moment, MomentSource
 from kraftlog.explain.subject import Subject
 from kraftlog.explain.words import TopicNames, object_name, sentences
 from kraftlog.quorum.holdings import Range
@@ -239,3 +241,35 @@ def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
     order = {name: index for index, name in enumerate(TABLE)}
     told = (one for one in changes if one.before != one.after)
     return tuple(sorted(told, key=lambda one: (order[one.table], str(one.key))))
+
+
+History = Callable[[Subject], tuple[KnownHistory, Iterator[Moment]]]
+"""A subject → what is known of the whole history, and the moments of what the subject lives in."""
+
+
+def first_told(
+    subjects: Sequence[Subject],
+    history: History,
+    between: tuple[int | None, int | None] = (None, None),
+    accesses: Iterable[Access] = (),
+) -> tuple[Subject, Iterator[Entry]]:
+    """The first subject of which there is anything to tell, and its timeline; else the last."""
+    for subject in subjects:
+        known, moments = history(subject)
+        told = timeline(moments, subject, known, between, accesses)
+        first = next(told, None)
+        if first is not None:
+            return subject, chain((first,), told)
+    return subjects[-1], iter(())
+
+
+def file_history(quorum: Quorum, redactor: Redactor) -> History:
+    """The history that the files of a quorum hold."""
+    known = KnownHistory.of(quorum)
+
+    def history(subject: Subject) -> tuple[KnownHistory, Iterator[Moment]]:
+        offsets = range(subject.first, subject.end)
+        source = MomentSource(quorum, redactor, subject.tables, offsets, subject.topic)
+        return known, source.moments()
+
+    return history

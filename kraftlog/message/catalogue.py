@@ -4,16 +4,22 @@ or name.
 The files travel inside the wheel as `kraftlog/schemas`; in a checkout they lie beside the package.
 """
 
+import difflib
 import json
+import re
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from kraftlog.errors import UsageError
 from kraftlog.message.spec import MessageSpec, SpecError, parse_spec
 
 CONTROL_MARKERS = {0: "ABORT", 1: "COMMIT"}
+_UNKNOWN = re.compile(r"(UNKNOWN|UNKNOWN_CONTROL|FRAME_VERSION)_\d+")
+"""What records of types that we do not know are called."""
 
 
 def packaged(folder: str) -> Traversable:
@@ -75,3 +81,18 @@ def spec_of(type_name: str) -> MessageSpec | None:
 def known_spec(type_name: str) -> MessageSpec:
     """The same of a type that our own code names."""
     return _all()[type_name]
+
+
+def record_types(given: Collection[str] | None) -> frozenset[str] | None:
+    """The types that are asked for; None for all.
+
+    Raises UsageError for one that no record has, with the nearest ones."""
+    if not given:
+        return None
+    specs = (*metadata_specs().values(), *control_specs().values())
+    known = [*(spec.type for spec in specs), *CONTROL_MARKERS.values()]
+    for name in given:
+        if name not in known and _UNKNOWN.fullmatch(name) is None:
+            near = difflib.get_close_matches(name.upper(), known, n=3, cutoff=0.3) or known
+            raise UsageError(f"there is no record type {name!r}; the nearest: {', '.join(near)}")
+    return frozenset(given)

@@ -142,11 +142,11 @@ class OffsetMap:
         return pa.concat_tables([LAST_RECORDS.empty_table(), *starmap(_rows, self._tables.items())])
 
     def know(self, rows: pa.Table, totals: pa.Table) -> None:
-        """Go on from the `rows` of a map, and the TOTALS of the log's records that it was fed."""
+        """Go on from the `rows` of a map, and the RECORD_TOTALS of the log that it was fed."""
         for name, table in self._tables.items():
             table.know(name, rows.filter(pc.equal(rows.column("object_kind"), name)))
         sizes = pc.add(totals.column("value_size_bytes"), totals.column("frame_size_bytes"))
-        columns = totals.column("type"), totals.column("count"), sizes
+        columns = totals.column("type"), totals.column("record_count"), sizes
         for kind, count, size in zip(*(one.to_pylist() for one in columns), strict=True):
             if kind in KEYS:
                 self.counts[kind] += count

@@ -2,8 +2,8 @@
 records, from which several tables are rolled up.
 
 In: Arrow batches of `records` and `control_records`, with the columns of READS. Out: small Arrow
-tables (TOTALS), and of these rows of the tables `record_sizes` and `growth`, and the bytes per type
-of each snapshot. Memory is that of one batch and the groups. A record's bytes on the wire are its
+tables (RECORD_TOTALS), and of these rows of the tables `record_sizes` and `growth`, and the bytes per
+type of each snapshot. Memory is that of one batch and the groups. A record's bytes on the wire are its
 value, its frame (the varints around it) and, for the first of a batch, the batch's header; over all
 records of an uncompressed log they add up to the size of its batches. Source: KIP-630 "Type
 of State Machines and Operations", "Loading State and Frequency of Compaction", "Amount of Data
@@ -18,10 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.decode.tabular import timestamps
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import HOUR_MS
-from kraftlog.relations import Row, moment
+from kraftlog.relations import INT, LONG, TEXT, TIMESTAMP, Row, column, moment
+from kraftlog.state.history import milliseconds
 
 READS = (
     "batch_id",
@@ -36,24 +38,27 @@ READS = (
 )
 LOG, SNAPSHOT = "log", "snapshot"
 
-_KEYS = ["source", "batch_id", "hour", "type", "record_version"]
+_KEYS = ["source", "batch_id", "window_start", "type", "record_version"]
 _SIZES = ("value_size_bytes", "frame_size_bytes", "header_size_bytes")
-_SUMS = ["count", *_SIZES]
-TOTALS = pa.schema(
+_SUMS = ["record_count", *_SIZES]
+_BOUNDS = ["min_value_size_bytes", "max_value_size_bytes"]
+TYPE = column("type", TEXT, "record type as Kafka's dump tool prints it")
+HOUR = column("window_start", TIMESTAMP, "the hour that the row is about, by its beginning")
+RECORD_TOTALS = pa.schema(
     [
-        ("source", pa.string()),
-        ("batch_id", pa.string()),
-        ("hour", pa.int64()),
-        ("type", pa.string()),
-        ("record_version", pa.int32()),
-        *((name, pa.int64()) for name in _SUMS),
-        ("least", pa.int64()),
-        ("most", pa.int64()),
+        column("source", TEXT, "log: the shared log; snapshot: every checkpoint at hand"),
+        column("batch_id", TEXT, "the snapshot's batch; null: records of the log"),
+        HOUR,
+        TYPE,
+        column("record_version", INT, "version of the record's message"),
+        column("record_count", LONG, "records"),
+        column("value_size_bytes", LONG, "bytes of their values"),
+        column("frame_size_bytes", LONG, "bytes of the frames around them"),
+        column("header_size_bytes", LONG, "bytes of the headers of the batches that they begin"),
+        column("min_value_size_bytes", LONG, "smallest value"),
+        column("max_value_size_bytes", LONG, "largest value"),
     ]
 )
-"""`source` is log or snapshot; `batch_id` is null for the log's; `hour` is its first ms; `least`
-and `most` are of the values' sizes.
-"""
 
 
 def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> pa.Table:
@@ -61,7 +66,7 @@ def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> 
     each source. Groups whose rows do not all follow each other come more than once: `merged` joins
     them.
     """
-    parts = [TOTALS.empty_table()]
+    parts = [RECORD_TOTALS.empty_table()]
     for source, mask in held.items():
         if mask.any():
             whole = mask.all()
@@ -72,15 +77,15 @@ def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> 
 
 def merged(parts: Iterable[pa.Table]) -> pa.Table:
     """Totals of totals: one row per group."""
-    whole = pa.concat_tables([TOTALS.empty_table(), *parts])
-    return _rolled_up(whole, _KEYS).select(TOTALS.names).cast(TOTALS)
+    whole = pa.concat_tables([RECORD_TOTALS.empty_table(), *parts])
+    return _rolled_up(whole, _KEYS).select(RECORD_TOTALS.names).cast(RECORD_TOTALS)
 
 
 def _rolled_up(totals: pa.Table, keys: list[str]) -> pa.Table:
     """A row per group of fewer keys."""
-    wanted = [(name, "sum") for name in _SUMS] + [("least", "min"), ("most", "max")]
+    wanted = [(name, "sum") for name in _SUMS] + [*zip(_BOUNDS, ("min", "max"), strict=True)]
     found = totals.group_by(keys, use_threads=False).aggregate(wanted)
-    return found.rename_columns([*keys, *_SUMS, "least", "most"])
+    return found.rename_columns([*keys, *_SUMS, *_BOUNDS])
 
 
 def _in_order(totals: pa.Table, keys: list[str]) -> list[Row]:
@@ -106,7 +111,7 @@ def _encoded(rows: pa.RecordBatch, name: str) -> pa.DictionaryArray:
 
 
 def _added_up(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
-    """A row of TOTALS for each run of records of one group. They are few: records of a type lie in
+    """A row of RECORD_TOTALS for each run of records of one group. They are few: records of a type lie in
     offset order, and so in that of time and of batches.
     """
     kinds = _encoded(rows, "type")
@@ -123,17 +128,17 @@ def _added_up(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
     columns = {
         "source": pa.repeat(source, len(first)),
         "batch_id": pa.nulls(len(first)) if ids is None else ids.take(places),
-        "hour": hours[first],
+        "window_start": timestamps(hours[first]),
         "type": kinds.take(places),
         "record_version": versions.take(places),
-        "count": np.diff(first, append=rows.num_rows),
+        "record_count": np.diff(first, append=rows.num_rows),
         "value_size_bytes": np.add.reduceat(values, first),
         "frame_size_bytes": np.add.reduceat(sizes - values, first),
         "header_size_bytes": np.add.reduceat(headers, first),
-        "least": np.minimum.reduceat(values, first),
-        "most": np.maximum.reduceat(values, first),
+        "min_value_size_bytes": np.minimum.reduceat(values, first),
+        "max_value_size_bytes": np.maximum.reduceat(values, first),
     }
-    return pa.table(columns).cast(TOTALS)
+    return pa.table(columns).cast(RECORD_TOTALS)
 
 
 def frame_sizes(rows: pa.RecordBatch) -> Longs:
@@ -183,15 +188,10 @@ def record_size_rows(totals: pa.Table) -> list[Row]:
     keys = ["source", "type", "record_version"]
     return [
         {
-            "source": one["source"],
-            "type": one["type"],
-            "record_version": one["record_version"],
-            "record_count": one["count"],
-            "value_size_bytes": one["value_size_bytes"],
+            **{name: one[name] for name in (*keys, "record_count", "value_size_bytes")},
             "size_bytes": sum(one[name] for name in _SIZES),
-            "mean_value_size_bytes": one["value_size_bytes"] / one["count"],
-            "min_value_size_bytes": one["least"],
-            "max_value_size_bytes": one["most"],
+            "mean_value_size_bytes": one["value_size_bytes"] / one["record_count"],
+            **{name: one[name] for name in _BOUNDS},
         }
         for one in _in_order(totals, keys)
     ]
@@ -200,14 +200,16 @@ def record_size_rows(totals: pa.Table) -> list[Row]:
 def growth_rows(totals: pa.Table) -> list[Row]:
     """A row per hour and type of the log."""
     of_log = totals.filter(pc.equal(totals.column("source"), LOG))
+    hours = milliseconds(of_log.column("window_start"))  # no calendar may hold them
+    of_log = of_log.set_column(_KEYS.index("window_start"), "window_start", hours)
     return [
         {
-            "window_start": moment(one["hour"]),
+            "window_start": moment(one["window_start"]),
             "type": one["type"],
-            "record_count": one["count"],
+            "record_count": one["record_count"],
             "size_bytes": sum(one[name] for name in _SIZES),
         }
-        for one in _in_order(of_log, ["hour", "type"])
+        for one in _in_order(of_log, ["window_start", "type"])
     ]
 
 
@@ -215,7 +217,7 @@ def sizes_of_snapshot(totals: pa.Table) -> dict[str, dict[str, int]]:
     """Batch id → type → bytes, over the batches of snapshots."""
     found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     of_snapshots = totals.filter(pc.equal(totals.column("source"), SNAPSHOT))
-    for one in of_snapshots.to_pylist():
+    for one in of_snapshots.select(["batch_id", "type", *_SIZES]).to_pylist():
         found[one["batch_id"]][one["type"]] += sum(one[name] for name in _SIZES)
     return found
 
@@ -229,7 +231,7 @@ def mean_size_bytes(totals: pa.Table, types: Iterable[str], source: str = LOG) -
         pc.is_in(totals.column("type"), value_set=pa.array(list(types), pa.string())),
     )
     rows = totals.filter(mask)
-    count = int(np.sum(rows.column("count").to_numpy()))
+    count = int(np.sum(rows.column("record_count").to_numpy()))
     if not count:
         return None
     return float(sum(np.sum(rows.column(name).to_numpy()) for name in _SIZES) / count)

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from math import ceil, floor
 
 from kraftlog.config import ValueSource
-from kraftlog.metrics.snapshots import load_ms
-from kraftlog.quorum.growth import DAY_MS, HOUR_MS, write_amplification
+from kraftlog.quorum.growth import DAY_MS, HOUR_MS, load_ms, write_amplification
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.retention import RetentionLimits, limits_of
 from kraftlog.quorum.settings import BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS, number_of

@@ -20,7 +20,7 @@ from statistics import median
 
 import numpy as np
 
-from kraftlog.quorum.growth import per_day, write_amplification
+from kraftlog.quorum.growth import load_ms, per_day, write_amplification
 from kraftlog.quorum.history import Records, loaded
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -327,8 +327,3 @@ def _measured(snapshot: SnapshotView, records: Records) -> float | None:
     begun = time.perf_counter()
     is_whole = loaded(records, snapshot) is not None
     return (time.perf_counter() - begun) * 1000 if is_whole else None
-
-
-def load_ms(snapshot_bytes: float, debt_bytes: float, bytes_per_second: float) -> float:
-    """Predicted load time of a node that starts: its snapshot, and its replay debt."""
-    return (snapshot_bytes + debt_bytes) / bytes_per_second * 1000

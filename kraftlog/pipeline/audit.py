@@ -10,13 +10,12 @@ from kraftlog.audit.check import RANK
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import ERRORED, FAILED, AuditResult, audit_of
 from kraftlog.audit.told import Told
-from kraftlog.config import Options
+from kraftlog.config import THRESHOLDS, Options
 from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.judge import Judged
 from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.plain import tell
-from kraftlog.quorum.thresholds import THRESHOLDS
 from kraftlog.relations import Row
 from kraftlog.report.from_lake import (
     recorded_restart,

@@ -14,10 +14,10 @@ from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import Issue
 from kraftlog.audit.told import Before, Compared, Snapshot, Told
 from kraftlog.audit.watch import MassDeletion
+from kraftlog.config import Thresholds
 from kraftlog.pipeline.run import run_numbered
 from kraftlog.quorum.evidence import KeyDifference, SnapshotRefusal
 from kraftlog.quorum.health import Past, ScramChange, Since, Unclean
-from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.relations import Row
 from kraftlog.state.history import tells_whole
 from kraftlog.tables.lake import Lake

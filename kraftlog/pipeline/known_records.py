@@ -14,15 +14,13 @@ from math import inf
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.decode.tabular import timestamps
 from kraftlog.metrics.amplification import BrokerEvent, Bursts
 from kraftlog.metrics.compaction import OffsetMap
-from kraftlog.metrics.record_totals import LOG, SNAPSHOT, TOTALS
+from kraftlog.metrics.record_totals import LOG, RECORD_TOTALS, SNAPSHOT
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.pipeline.record_scan import CHANGES, Scanned, Wanted, scan_records
 from kraftlog.pipeline.run import last_writer
 from kraftlog.quorum.evidence import BatchColumns
-from kraftlog.state.history import milliseconds
 from kraftlog.tables.lake import Lake
 
 TOTALS_TABLE, LAST_TABLE, EVENTS_TABLE = "record_totals", "last_records", "event_amplification"
@@ -49,7 +47,7 @@ def scanned(
     bursts = Bursts(log, events)
     known = _known(lake, log, bursts)
     if known is None:
-        known = KnownRecords(0, TOTALS.empty_table(), OffsetMap(), 0)
+        known = KnownRecords(0, RECORD_TOTALS.empty_table(), OffsetMap(), 0)
     held = _offsets_by_id(snapshots)
     source, ids = known.totals.column("source"), known.totals.column("batch_id")
     is_held = pc.is_in(ids, value_set=pa.array(list(held), pa.string()))
@@ -100,7 +98,7 @@ def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> KnownRecords | None:
     changes_from = bursts.know(events, log.end_before(count))
     if changes_from is None:
         return None
-    totals, offsets = _as_totals(rows), OffsetMap()
+    totals, offsets = rows.select(RECORD_TOTALS.names).cast(RECORD_TOTALS), OffsetMap()
     offsets.know(lake.read(LAST_TABLE), totals.filter(pc.equal(totals.column("source"), LOG)))
     return KnownRecords(count, totals, offsets, changes_from)
 
@@ -108,30 +106,5 @@ def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> KnownRecords | None:
 def total_rows(found: Scanned, log: SharedLog) -> pa.Table:
     """The totals as rows of `record_totals`, each with the log that they are of."""
     count = len(found.totals)
-    rows = found.totals.rename_columns(_NAMES)
-    hours = timestamps(rows.column("window_start").to_numpy())
-    rows = rows.set_column(rows.schema.names.index("window_start"), "window_start", hours)
-    rows = rows.append_column("log_batch_count", pa.repeat(len(log), count))
+    rows = found.totals.append_column("log_batch_count", pa.repeat(len(log), count))
     return rows.append_column("log_digest", pa.repeat(log.digest(len(log)), count))
-
-
-_NAMES = [
-    "source",
-    "batch_id",
-    "window_start",
-    "type",
-    "record_version",
-    "record_count",
-    "value_size_bytes",
-    "frame_size_bytes",
-    "header_size_bytes",
-    "min_value_size_bytes",
-    "max_value_size_bytes",
-]
-"""What the columns of TOTALS are called in the table."""
-
-
-def _as_totals(rows: pa.Table) -> pa.Table:
-    found = rows.select(_NAMES).rename_columns(TOTALS.names)
-    hours = milliseconds(found.column("hour"))
-    return found.set_column(TOTALS.names.index("hour"), "hour", hours).cast(TOTALS)

@@ -164,9 +164,18 @@ def election_plan(run: Run) -> Rows:
 
 @table(
     "snapshot_transfer",
-    "replica with a complete snapshot, example link, limit per request,",
+    "replica, example link, limit per request,",
     relations.REPLICA,
-    column("snapshot_end_offset", LONG, "end offset of the replica's latest snapshot"),
+    column(
+        "is_leading",
+        BOOL,
+        "whether a new node fetches from it: from the leader of the newest epoch, or else the newest log",
+    ),
+    column(
+        "snapshot_end_offset",
+        LONG,
+        "end offset of the replica's latest snapshot; null: it has none",
+    ),
     column("snapshot_epoch", LONG, "its epoch"),
     column("size_bytes", LONG, "its size"),
     column("bandwidth_bytes_per_s", LONG, "bandwidth of the link"),
@@ -174,7 +183,7 @@ def election_plan(run: Run) -> Rows:
     column(
         "chunk_bytes",
         LONG,
-        "most that one request fetches (controller.quorum.fetch.snapshot.max.bytes)",
+        "most that one request brings (controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes): 1 MiB by default, 8 MiB before KIP-1219",
     ),
     column("fetch_timeout_ms", LONG, "controller.quorum.fetch.timeout.ms"),
     column("request_count", LONG, "requests that the whole snapshot takes"),
@@ -216,6 +225,16 @@ def election_plan(run: Run) -> Rows:
         BOOL,
         "too slow by this row, a snapshot that was never finished, and a storm of elections: likely KAFKA-19541",
     ),
+    column("log_size_bytes", LONG, "bytes of the log after the snapshot"),
+    column("log_request_count", LONG, "Fetch requests for it: whole batches, one at least"),
+    column("log_transfer_ms", LONG, "how long they take one after the other"),
+    column("load_ms", LONG, "time to load both, by the option load_bytes_per_second"),
+    column("total_ms", LONG, "snapshot, log, and loading them"),
+    column(
+        "fits_fetch_timeout",
+        BOOL,
+        "whether the longest answer, of snapshot or log, arrives within the fetch timeout; else the node never catches up",
+    ),
     promises=(
         unique(
             "replica",
@@ -226,13 +245,18 @@ def election_plan(run: Run) -> Rows:
         ),
         at_least("request_count", 1, "a complete snapshot is not empty"),
         not_below(
-            "transfer_ms", "longest_response_ms", "the whole transfer holds its longest response"
+            "transfer_ms",
+            "longest_response_ms",
+            "the whole transfer holds its longest response",
+            where_both=True,
         ),
+        not_below("total_ms", "load_ms", "loading is a part of it"),
         known("finishes", "it is the question that the table answers"),
+        known("fits_fetch_timeout", "it is the question that the table answers"),
     ),
 )
 def snapshot_transfer(run: Run) -> Rows:
-    return snapshot_transfer_rows(run.quorum)
+    return snapshot_transfer_rows(run.quorum, run.options.load_bytes_per_second)
 
 
 @table(

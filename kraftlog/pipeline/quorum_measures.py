@@ -1,5 +1,5 @@
 """The tables of measures of the quorum as a whole, each with what fills it: elections, disks,
-joining replicas, costs, settings.
+costs, settings.
 """
 
 import pyarrow as pa
@@ -9,7 +9,6 @@ from kraftlog.metrics.configuration import configuration_rows
 from kraftlog.metrics.costs import cost_rows
 from kraftlog.metrics.disk import disk_rows
 from kraftlog.metrics.elections import election_rows
-from kraftlog.metrics.joiner import catch_up_rows
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, TIMESTAMP, column
@@ -65,53 +64,6 @@ def elections(run: SharedMeasures) -> Rows:
 def disk(run: SharedMeasures) -> Rows:
     files = run.run.lake.read("files", ["replica", "kind", "size_bytes"]).to_pylist()
     return disk_rows(run.quorum, files, run.run.options.disk_capacity_bytes)
-
-
-@table(
-    "catch_up",
-    "link and chunk size by which a new replica joins",
-    column(
-        "source_replica",
-        TEXT,
-        "whom it fetches from: the leader of the newest epoch, or else the newest log",
-    ),
-    column("link", TEXT, "an example of a link"),
-    column("rtt_ms", DOUBLE, "its round trip"),
-    column("bytes_per_second", DOUBLE, "its speed"),
-    column(
-        "chunk_size_bytes",
-        LONG,
-        "controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes",
-    ),
-    column(
-        "fetch_timeout_ms",
-        LONG,
-        "the least controller.quorum.fetch.timeout.ms of a server.properties at hand, else Kafka's",
-    ),
-    column("is_default_chunk", BOOL, "the default of both since KIP-1219, 1 MiB"),
-    column("snapshot_end_offset", LONG, "the snapshot that is fetched; null for none"),
-    column("snapshot_size_bytes", LONG, "its size"),
-    column("log_size_bytes", LONG, "bytes of the log after it"),
-    column("snapshot_request_count", LONG, "FetchSnapshot requests"),
-    column("log_request_count", LONG, "Fetch requests: whole batches, one at least"),
-    column("snapshot_transfer_ms", DOUBLE, "time for the snapshot"),
-    column("log_transfer_ms", DOUBLE, "time for the log"),
-    column("load_ms", DOUBLE, "time to load both, by the option load_bytes_per_second"),
-    column("total_ms", DOUBLE, "all three"),
-    column("slowdown", DOUBLE, "snapshot transfer against chunks of 8 MiB, as before KIP-1219"),
-    column(
-        "fits_fetch_timeout",
-        BOOL,
-        "the longest answer, of snapshot or log, arrives within that time; else the replica never catches up",
-    ),
-    column("is_recommended_chunk", BOOL, "the largest, up to 8 MiB, in half of the timeout"),
-    promises=(
-        unique("link", "chunk_size_bytes", why="one row per link, chunk size and run"),
-        at_least("total_ms", 0, "times are compared"),
-    ),
-)
-def catch_up(run: SharedMeasures) -> Rows:
-    return catch_up_rows(run.quorum, run.load_rate)
 
 
 @table(

@@ -14,7 +14,13 @@ from kraftlog.metrics.known_lives import (
     end_rows,
     life_rows,
 )
-from kraftlog.metrics.record_totals import growth_rows, record_size_rows
+from kraftlog.metrics.record_totals import (
+    HOUR,
+    RECORD_TOTALS,
+    TYPE,
+    growth_rows,
+    record_size_rows,
+)
 from kraftlog.metrics.tombstones import compaction_rows, horizon_rows
 from kraftlog.pipeline.derive import Further, Rows, table
 from kraftlog.pipeline.known_records import total_rows
@@ -23,9 +29,6 @@ from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, TIMESTAMP, column
 from kraftlog.tables.promise import among, at_least, none, not_below, unique
 from kraftlog.tables.spec import CURRENT, GROWING
-
-_TYPE = column("type", TEXT, "record type as Kafka's dump tool prints it")
-_HOUR = column("window_start", TIMESTAMP, "the hour that the row is about, by its beginning")
 
 
 @table(
@@ -73,7 +76,7 @@ def object_lives(run: SharedMeasures) -> Rows:
     "record_sizes",
     "source, record type, version",
     column("source", TEXT, "log: the shared log; snapshot: every checkpoint at hand"),
-    _TYPE,
+    TYPE,
     column("record_version", INT, "version of the record's message"),
     column("record_count", LONG, "records"),
     column("value_size_bytes", LONG, "bytes of their values"),
@@ -101,8 +104,8 @@ def record_sizes(run: SharedMeasures) -> Rows:
 @table(
     "growth",
     "hour and record type of the shared log",
-    _HOUR,
-    _TYPE,
+    HOUR,
+    TYPE,
     column("record_count", LONG, "records"),
     column("size_bytes", LONG, "bytes with record frames and batch headers, before compression"),
     promises=(
@@ -117,7 +120,7 @@ def growth(run: SharedMeasures) -> Rows:
 @table(
     "churn",
     "hour and kind of object in which something changed",
-    _HOUR,
+    HOUR,
     OBJECT_KIND,
     column("start_count", LONG, "objects when the hour began"),
     column("added_count", LONG, "times that an object was added"),
@@ -193,7 +196,7 @@ def event_amplification(run: SharedMeasures) -> Rows:
     "tombstone horizon and record type",
     column("tombstones_go", TEXT, "when tombstones are deleted: never, after one day, at once"),
     column("object_kind", TEXT, "what the records' keys name"),
-    _TYPE,
+    TYPE,
     column("record_count", LONG, "records of the shared log"),
     column("size_bytes", LONG, "their bytes, with record frames"),
     column("kept_record_count", LONG, "records that compaction keeps: the last of each key"),
@@ -284,17 +287,7 @@ def last_records(run: SharedMeasures) -> Rows:
 @table(
     "record_totals",
     "source, snapshot batch, hour, record type, version",
-    column("source", TEXT, "log: the shared log; snapshot: every checkpoint at hand"),
-    column("batch_id", TEXT, "the snapshot's batch; null: records of the log"),
-    _HOUR,
-    _TYPE,
-    column("record_version", INT, "version of the record's message"),
-    column("record_count", LONG, "records"),
-    column("value_size_bytes", LONG, "bytes of their values"),
-    column("frame_size_bytes", LONG, "bytes of the frames around them"),
-    column("header_size_bytes", LONG, "bytes of the headers of the batches that they begin"),
-    column("min_value_size_bytes", LONG, "smallest value"),
-    column("max_value_size_bytes", LONG, "largest value"),
+    *RECORD_TOTALS,
     column("log_batch_count", LONG, "batches of the shared log that were read"),
     column("log_digest", TEXT, "hash over their ids: the next run goes on from there"),
     promises=(

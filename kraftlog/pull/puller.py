@@ -19,7 +19,7 @@ from kraftlog.pull.folder import PulledFolder
 from kraftlog.pull.leader import PAUSE_SECONDS, LeaderClient
 from kraftlog.pull.messages import Description, Fetched
 from kraftlog.quorum.epochs import EpochEnd, truncated_to
-from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
+from kraftlog.quorum.joining import FETCH_LIMIT_BYTES
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.snapshot_server import Piece
 from kraftlog.wire import INT64

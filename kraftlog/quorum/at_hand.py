@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
+from kraftlog.config import Thresholds
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import natural
 from kraftlog.quorum import strays
@@ -21,7 +22,6 @@ from kraftlog.quorum.divergence import Comparison, Comparisons, compare
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence, SnapshotRefusal
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
-from kraftlog.quorum.thresholds import Thresholds
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
@@ -48,7 +49,6 @@ from kraftlog.quorum.side_evidence import (
     read_side_file,
 )
 from kraftlog.quorum.snapshots import HEADER
-from kraftlog.quorum.thresholds import Thresholds
 
 SNAPSHOT_KINDS = (
     names.CHECKPOINT,
@@ -385,7 +385,7 @@ def evidence_by(
         found,
         tuple(collector.contents),
         described=described,
-        thresholds=thresholds or Thresholds(),
+        thresholds=thresholds or default_thresholds(),
         limits=collector.limits,
     )
     words: dict[str, tuple[str, ...]] = {}

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.tabular import texts_of
 from kraftlog.log.batch import ID_SIZE
 from kraftlog.log.directory import UNLISTED
@@ -23,7 +24,6 @@ from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import QuorumState, is_directory_id
 from kraftlog.native.kernel import hex_letters
 from kraftlog.quorum.health import Health
-from kraftlog.quorum.thresholds import Thresholds
 
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
@@ -509,5 +509,5 @@ class QuorumEvidence:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     described: Described | None = None
     state: StateEvidence | None = None
-    thresholds: Thresholds = field(default_factory=Thresholds)
+    thresholds: Thresholds = field(default_factory=default_thresholds)
     limits: Limits = field(default_factory=Limits)

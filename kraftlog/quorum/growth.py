@@ -22,3 +22,8 @@ def days_to_fill(free_bytes: float, bytes_per_day: float | None) -> float | None
 def write_amplification(snapshot_bytes: float, log_bytes: float) -> float | None:
     """Bytes of snapshots that were written per byte of the log."""
     return snapshot_bytes / log_bytes if log_bytes else None
+
+
+def load_ms(snapshot_bytes: float, debt_bytes: float, bytes_per_second: float) -> float:
+    """Predicted load time of a node that starts: its snapshot, and its replay debt."""
+    return (snapshot_bytes + debt_bytes) / bytes_per_second * 1000

@@ -6,27 +6,79 @@ state of all records with offsets below N. Memory: two windows, and the state.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow.compute as pc
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
+from kraftlog.log.directory import Replica
 from kraftlog.log.fault import FaultKind
+from kraftlog.log.segment import Limits
 from kraftlog.plain import offsets_are
+from kraftlog.quorum.collector import Collector, evidence_by
+from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.history import FileRecords, go_on
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import Hole, LogView
+from kraftlog.quorum.model import Quorum
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.fold import Applied
 from kraftlog.state.image import Image
-from kraftlog.state.known import Known
+from kraftlog.state.known import Known, Watcher
 from kraftlog.state.outline import PARTITION_TYPES, Effect
-from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.replay import FaultyRecord, unknown_record
-from kraftlog.state.standing import Standing
 from kraftlog.state.state import State
 from kraftlog.state.window import WINDOW_RECORDS, RecordWindow, ahead
+
+COMMITTED = "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An offset (`at`, a number or `COMMITTED`), a time in ms, or the log's end where both are
+    None.
+    """
+
+    at: int | str | None = None
+    at_ms: int | None = None
+
+
+def image_of(
+    replica: Replica,
+    label: str,
+    quorum: Quorum | None,
+    place: Place,
+    limits: Limits,
+    redactor: Redactor,
+) -> tuple[Image, Committed | None]:
+    """The image of a replica, and what the quorum says of it in which it has this label; without
+    one it is what the replica says of itself.
+
+    Raises InputError where the state cannot be rebuilt, or nothing is known to be committed.
+    """
+    committed = None if quorum is None else committed_in(quorum, label)
+    quorum = quorum or Quorum(evidence_by(Collector(limits, redactor), [replica], None))
+    held = Held.by(quorum, quorum.by_label[label])
+    offset = _offset_of(held, place, committed)
+    return image_at(held, offset, redactor, committed and committed.offset), committed
+
+
+def _offset_of(held: Held, place: Place, committed: Committed | None) -> int | None:
+    """The offset that is meant; None: the log's end."""
+    if place.at_ms is not None:
+        return offset_at_time(held, place.at_ms)
+    if isinstance(place.at, int) or place.at is None:
+        return place.at
+    if committed is None:
+        newest = max((one.end_offset for one in held.snapshots), default=0)
+        why = "no snapshot vouches for an offset; name the quorum's folders with --quorum"
+        committed = Committed(newest, why)
+    if committed.offset <= 0:
+        raise InputError(f"{held.label}: nothing is known to be committed: {committed.reason}")
+    # A replica that is behind holds committed records up to its end only.
+    return min(committed.offset, held.end_offset)
 
 
 def image_at(
@@ -87,8 +139,8 @@ def _changed(path: str) -> InputError:
     return InputError(f"{path}: it changed while it was read; copy it again")
 
 
-class _Faults:
-    """Takes records into a state; those that have no effect, in order; a `known.Watcher`."""
+class _Faults(Watcher):
+    """Takes records into a state; those that have no effect, in order."""
 
     def __init__(self, known: Known) -> None:
         self._known = known
@@ -107,19 +159,9 @@ class _Faults:
         self._new.sort(key=lambda one: one.origin.offset or 0)
         self.found += self._new
 
-    def meets(self, event: Event, state: State) -> None:
-        """See `known.Watcher`."""
-
-    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
-        """See `known.Watcher`."""
-
     def changed(self, event: Event, state: State, effect: Effect) -> None:
         """See `known.Watcher`."""
         self._new += effect.faults
-
-    def suspects(self, versions: NewVersions) -> Flags:
-        """See `known.Watcher`: the fold itself looks at all that can have no effect."""
-        return np.zeros(len(versions.at), np.bool_)
 
     def applied(self, one: Applied) -> None:
         """See `known.Watcher`."""

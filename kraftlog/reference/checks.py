@@ -3,13 +3,12 @@
 In: the catalogue, the texts of the options that limit them. Out: Markdown.
 """
 
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import Check
-from kraftlog.config import option_texts
-from kraftlog.quorum.thresholds import Thresholds
+from kraftlog.config import default_thresholds, option_texts
 from kraftlog.reference.markdown import code, page, table
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -59,7 +58,7 @@ def checks_page() -> str:
 def _limits() -> list[tuple[str, str, str]]:
     """Each threshold with its default, and what the options' file says of it."""
     texts = option_texts()
-    return [(code(one.name), f"{one.default:,}", texts[one.name]) for one in fields(Thresholds)]
+    return [(code(k), f"{v:,}", texts[k]) for k, v in asdict(default_thresholds()).items()]
 
 
 def auditor_page() -> str:

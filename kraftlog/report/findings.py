@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from kraftlog.audit.run import ERRORED
-from kraftlog.config import ValueSource
+from kraftlog.config import THRESHOLDS, ValueSource
 from kraftlog.plain import natural, printable
-from kraftlog.quorum.thresholds import THRESHOLDS
 from kraftlog.relations import Row
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answers, answer_of

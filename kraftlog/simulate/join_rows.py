@@ -6,11 +6,13 @@ contract. A follower without a copy begins with an empty disk. Source: KIP-630, 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from kraftlog.errors import InputError
 from kraftlog.quorum.epochs import EpochVector
+from kraftlog.quorum.joining import FetchSettings, fetch_settings
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import RESPONSE_BYTES, default_of, number_of
@@ -28,9 +30,12 @@ from kraftlog.simulate.join import (
     after_crash,
     join,
 )
-from kraftlog.simulate.rows import Plans
+from kraftlog.simulate.liveness import Link
+from kraftlog.simulate.rows import Plans, likely_leaders
 from kraftlog.simulate.snapshot_server import GONE, Recovery, recovery
 
+BANDWIDTH = 12_500_000
+"""Of a link that was not named: 100 Mbit/s."""
 NEW = "new"
 """The follower that nobody has seen: a new observer with an empty disk."""
 EMPTY = Disk(0, EpochVector((), 0))
@@ -143,6 +148,38 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
     steps = join(joiner.disk, source, way, names_leader=joiner.names_leader, epoch=joiner.epoch)
     for number, step in enumerate(steps, 1):
         yield step_row(number, step, source, way)
+
+
+class Joined(NamedTuple):
+    """A way, by whose settings it is reckoned, and who leads."""
+
+    leader: str
+    settings: FetchSettings
+    rows: list[Row]
+
+
+def joined(
+    quorum: Quorum,
+    follower: str,
+    leader: str | None,
+    link: Link,
+    given: tuple[int | None, int | None, int | None],
+    dialect: Dialect,
+) -> Joined:
+    """The way of a follower; `given` are bytes of a snapshot, bytes of the log, and the timeout,
+    where they are not to be those of the follower's own settings.
+
+    Raises InputError where the two cannot be leader and follower, or nobody leads.
+    """
+    log = named(quorum, follower)
+    settings = fetch_settings(log.evidence if log else None, *given)
+    values = (settings.chunk.value, settings.fetch.value, settings.timeout.value)
+    likely = likely_leaders(quorum, dialect) - {log.label if log else follower}
+    if leader is None and not likely:
+        raise InputError(f"{follower} is itself the likely leader: name another with --from")
+    leads = leader or min(likely)
+    rows = join_rows(quorum, follower, leads, Way(link, *values, dialect))
+    return Joined(leads, settings, list(rows))
 
 
 def step_row(number: int, step: JoinStep, leader: LeaderLog, way: Way) -> Row:

@@ -1,19 +1,22 @@
-"""Whether a slow but reliable link ever lets a node fetch a snapshot, how long that takes, and
-whether somebody seems stuck.
+"""Whether a slow but reliable link ever lets a node fetch a snapshot and the log after it, how long
+that takes, and whether somebody seems stuck.
 
-In: sizes in bytes, a link, a limit per request, the fetch timeout; or a `Quorum` and links. Out:
-times in ms, and rows of the table `snapshot_transfer`. Pure. Source: KIP-1219 (KAFKA-19541),
-KIP-630 "FetchSnapshot".
+In: sizes in bytes, a link, a limit per request, the fetch timeout; or a `Quorum`, the rate at which
+nodes load, and links. Out: times in ms, and rows of the table `snapshot_transfer`. Pure. Source:
+KIP-1219 (KAFKA-19541), KIP-630 "FetchSnapshot", "Motivation".
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, product
+from functools import cache, partial
+from itertools import pairwise
 from math import ceil
 from statistics import median
 
 from kraftlog.errors import UsageError
 from kraftlog.log import names
+from kraftlog.quorum.evidence import Longs
+from kraftlog.quorum.growth import load_ms
 from kraftlog.quorum.joining import (
     DEFAULT_FETCH_BYTES,
     FETCH_TIMEOUT_MS,
@@ -26,6 +29,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import kept_snapshots
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import Row
+from kraftlog.simulate.fetch import log_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,9 @@ class Transfer:
 
     @property
     def longest_response_ms(self) -> float:
-        """The first one: no later one is larger."""
-        return self.link.response_ms(min(self.chunk_bytes, self.size_bytes))
+        """The first one: no later one is larger. Where there is nothing to fetch there is none."""
+        most = min(self.chunk_bytes, self.size_bytes)
+        return self.link.response_ms(most) if most else 0.0
 
     @property
     def finishes(self) -> bool:
@@ -128,44 +133,76 @@ CHUNKS = (DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES)
 
 def snapshot_transfer_rows(
     quorum: Quorum,
+    load_rate: float,
     links: Sequence[Link] = EXAMPLE_LINKS,
     chunks: Sequence[int] | None = None,
     timeout_ms: int | None = None,
 ) -> Iterator[Row]:
-    """One row per replica with a complete snapshot, link, and limit per request: what a node meets
-    that fetches the latest snapshot from that replica. The timeout that is not given is the least
-    that a server.properties at hand sets, the limits are Kafka's and those that one sets.
+    """One row per replica that holds anything, link, and limit per request: what a node meets that
+    fetches the latest snapshot from that replica, and the log after it. The timeout that is not
+    given is the least that a server.properties at hand sets; the limits are Kafka's, those that one
+    sets, and the one that suits the link. `load_rate` is in bytes per second.
     """
     if timeout_ms is None:
         timeout_ms = least_timeout_ms(quorum)
-    if chunks is None:
-        own = [fetch_settings(log.evidence) for log in quorum.peers]
-        chunks = sorted({*CHUNKS, *(one.chunk.value for one in own)})
+    usual = {*CHUNKS, *(fetch_settings(log.evidence).chunk.value for log in quorum.peers)}
     stuck, stormy = sorted(unfinished(quorum)), is_stormy(quorum)
     for log in quorum.peers:
         held = kept_snapshots(quorum, log.label)
-        if not held:
+        sizes, snapshot = log.evidence.log.sizes[log.rows], held[-1] if held else None
+        if snapshot is None and not len(sizes):
             continue
-        sizes = log.evidence.log.sizes[log.rows]
+        after = sizes[log.base >= snapshot.end_offset] if snapshot else sizes
         largest = int(sizes.max()) if len(sizes) else 0
         interval_ms = snapshot_interval_ms(quorum, log.label)
-        for link, chunk in product(links, chunks):
-            one = Transfer(held[-1].evidence.size_bytes, link, chunk, timeout_ms)
-            row = _row(log.label, held[-1], one)
-            yield row | {
-                "newer_snapshots": round(one.transfer_ms / interval_ms, 3) if interval_ms else None,
-                **_outliving(one.transfer_ms, interval_ms, len(held)),
-                "is_unusually_large": one.size_bytes > quorum.thresholds.snapshot_usual_bytes,
-                "largest_batch_bytes": largest,
-                "largest_batch_fits": link.fits(largest, timeout_ms),
-                "unfinished_by": stuck,
-                "likely_stuck": not one.finishes and bool(stuck) and stormy,
-            }
+        answers = cache(partial(_log_answers, after))
+        for link in links:
+            best = recommended_chunk_bytes(link, timeout_ms)
+            for chunk in chunks or sorted(usual | {best or DEFAULT_FETCH_BYTES}):
+                size = snapshot.evidence.size_bytes if snapshot else 0
+                one = Transfer(size, link, chunk, timeout_ms)
+                yield {
+                    "replica": log.label,
+                    "is_leading": log is quorum.leading_log,
+                    **_fetched(snapshot, one),
+                    "recommended_chunk_bytes": best,
+                    **_outliving(one.transfer_ms, interval_ms, len(held)),
+                    "is_unusually_large": size > quorum.thresholds.snapshot_usual_bytes,
+                    "largest_batch_bytes": largest,
+                    "largest_batch_fits": link.fits(largest, timeout_ms),
+                    "unfinished_by": stuck,
+                    "likely_stuck": not one.finishes and bool(stuck) and stormy,
+                    **_after(one, *answers(chunk), int(after.sum()), load_rate),
+                }
+
+
+def _log_answers(batch_sizes: Longs, chunk: int) -> tuple[int, int]:
+    """How many responses bring the log, and the bytes of the longest."""
+    found = [one.size_bytes for one in log_chunks(batch_sizes, chunk)]
+    return len(found), max(found, default=0)
+
+
+def _after(one: Transfer, requests: int, longest: int, log_size: int, load_rate: float) -> Row:
+    """What the log after a snapshot adds to it, and loading both."""
+    link = one.link
+    log_ms = requests * link.round_trip_ms + log_size * 1000 / link.bandwidth_bytes_per_s
+    loading = load_ms(one.size_bytes, log_size, load_rate)
+    return {
+        "log_size_bytes": log_size,
+        "log_request_count": requests,
+        "log_transfer_ms": ceil(log_ms),
+        "load_ms": ceil(loading),
+        "total_ms": ceil(one.transfer_ms + log_ms + loading),
+        "fits_fetch_timeout": one.finishes and link.fits(longest, one.timeout_ms),
+    }
 
 
 def _outliving(transfer_ms: float, interval_ms: float | None, kept: int) -> Row:
-    """Whether a download may last longer than what it fetches is kept."""
+    """How many snapshots are written meanwhile, and whether a download may last longer than what it
+    fetches is kept.
+    """
     return {
+        "newer_snapshots": round(transfer_ms / interval_ms, 3) if interval_ms else None,
         "kept_snapshots": kept,
         "outlives_chance": round(outlives_chance(transfer_ms, interval_ms, kept), 4)
         if interval_ms
@@ -189,11 +226,11 @@ def count_to_keep(transfer_ms: float, interval_ms: float) -> int:
     return ceil(transfer_ms / interval_ms) + 1
 
 
-def _row(label: str, snapshot: SnapshotView, one: Transfer) -> Row:
-    return {
-        "replica": label,
-        "snapshot_end_offset": snapshot.end_offset,
-        "snapshot_epoch": snapshot.epoch,
+def _fetched(snapshot: SnapshotView | None, one: Transfer) -> Row:
+    """How the snapshot comes over its link; without one nothing has to."""
+    row: Row = {
+        "snapshot_end_offset": snapshot and snapshot.end_offset,
+        "snapshot_epoch": snapshot and snapshot.epoch,
         "size_bytes": one.size_bytes,
         "bandwidth_bytes_per_s": one.link.bandwidth_bytes_per_s,
         "round_trip_ms": one.link.round_trip_ms,
@@ -204,8 +241,9 @@ def _row(label: str, snapshot: SnapshotView, one: Transfer) -> Row:
         "longest_response_ms": ceil(one.longest_response_ms),
         "finishes": one.finishes,
         "slowdown": round(one.slowdown, 3),
-        "recommended_chunk_bytes": recommended_chunk_bytes(one.link, one.timeout_ms),
     }
+    measured = ("size_bytes", "request_count", "transfer_ms", "longest_response_ms", "slowdown")
+    return row if snapshot else row | dict.fromkeys(measured)
 
 
 def snapshot_interval_ms(quorum: Quorum, label: str) -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from kraftlog.quorum.thresholds import FETCH_LIMIT_BYTES
+from kraftlog.quorum.joining import FETCH_LIMIT_BYTES
 from kraftlog.simulate.extent import BOOTSTRAP, SnapshotId
 from kraftlog.simulate.fetch import Dialect, Span
 

@@ -8,7 +8,6 @@ tables, and `Standing`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,8 +25,10 @@ from kraftlog.state.versions import CHANGE, PUT, as_base
 from kraftlog.state.window import RecordWindow
 
 
-class Watcher(SmallWatcher, Protocol):
-    """Who looks on while records are applied."""
+class Watcher(SmallWatcher):
+    """Who looks on while records are applied; overrides what it looks at."""
+
+    __slots__ = ()
 
     def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
         """The next records before they are applied, and the partitions that they meet. A
@@ -36,7 +37,10 @@ class Watcher(SmallWatcher, Protocol):
         """
 
     def suspects(self, versions: NewVersions) -> Flags:
-        """Which of the versions that partitions' records begin are to be looked at."""
+        """Which of the versions that partitions' records begin are to be looked at, besides those
+        of records that can have no effect: the fold itself looks at these.
+        """
+        return np.zeros(len(versions.at), np.bool_)
 
     def applied(self, one: Applied) -> None:
         """A record of a partition with such a version."""

@@ -7,7 +7,7 @@ cleared. An outline is small and pickles: it goes to every task.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.history import HeldVersions, History
@@ -120,8 +120,10 @@ class Effect(NamedTuple):
     faults: list[FaultyRecord]
 
 
-class SmallWatcher(Protocol):
-    """Who looks on while records of small tables are applied."""
+class SmallWatcher:
+    """Who looks on while records of small tables are applied; overrides what it looks at."""
+
+    __slots__ = ()
 
     def meets(self, event: Event, state: State) -> None:
         """A record of a small table, and the state that it meets."""

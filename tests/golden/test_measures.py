@@ -4,6 +4,7 @@ walks with the interpreter, replays record by record.
 
 from collections import Counter, defaultdict
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import metrics
 from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.shared_measures import SharedMeasures
+from kraftlog.simulate.liveness import EXAMPLE_LINKS
 from kraftlog.state.replay import Origin, Replay, Visible
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
@@ -415,20 +417,21 @@ def test_retention_by_both_rule_sets(measured: Measured) -> None:
 
 
 def test_a_joiner_pays_the_newest_snapshot_and_the_log_after_it(measured: Measured) -> None:
-    rows = measured.rows("catch_up")
-    source = rows[0]["source_replica"]
+    rows = [row for row in measured.rows("snapshot_transfer") if row["is_leading"]]
+    (source,) = {row["replica"] for row in rows}
     held = [row for row in measured.rows("snapshots") if row["replica"] == source]
     newest = max(held, key=lambda row: row["end_offset"])
     for row in rows:
-        assert row["snapshot_size_bytes"] == newest["size_bytes"]
+        assert row["size_bytes"] == newest["size_bytes"]
         assert row["log_size_bytes"] == newest["lag_bytes"]
-        chunk, speed = row["chunk_size_bytes"], row["bytes_per_second"]
+        chunk, speed = row["chunk_bytes"], row["bandwidth_bytes_per_s"]
         requests = -(-newest["size_bytes"] // chunk)
-        expected = requests * row["rtt_ms"] + newest["size_bytes"] / speed * 1000
-        assert row["snapshot_transfer_ms"] == pytest.approx(expected)
-        assert row["load_ms"] == newest["predicted_load_ms"]
-    links = Counter(row["link"] for row in rows if row["is_recommended_chunk"])
-    assert set(links.values()) == {1}
+        expected = requests * row["round_trip_ms"] + newest["size_bytes"] / speed * 1000
+        assert row["transfer_ms"] == ceil(expected)
+        assert row["load_ms"] == ceil(newest["predicted_load_ms"])
+    suited = [row for row in rows if row["chunk_bytes"] == row["recommended_chunk_bytes"]]
+    links = Counter((row["bandwidth_bytes_per_s"], row["round_trip_ms"]) for row in suited)
+    assert [*links.values()] == [1] * len(EXAMPLE_LINKS)
 
 
 def test_costs_are_fed_with_measured_values(measured: Measured) -> None:

@@ -9,11 +9,12 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kraftlog.quorum.thresholds import Thresholds
+from kraftlog.config import default_thresholds
 from tests import kafka_quorum
 from tests.kafka_quorum import Node, Quorum
 from tests.real_cases import assert_told, warnings
@@ -117,7 +118,7 @@ def test_a_cold_boot_without_commit(tmp_path: Path) -> None:
         if sum(log_size(one) > 0 or led(one) > 0 for one in quorum.controllers) == 1:
             break
     # All nodes had ended before their disks were copied.
-    at_once = Thresholds(copy_skew_ms=1)
+    at_once = replace(default_thresholds(), copy_skew_ms=1)
     result = audit(quorum.capture(tmp_path / "copies"), thresholds=at_once)
     assert_told("cold boot without commit", result)
 

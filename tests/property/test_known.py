@@ -4,6 +4,7 @@ the rules tell the same of it: cut anywhere, forked anywhere, from random and fr
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -16,9 +17,9 @@ from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import Incoming, Issue
 from kraftlog.audit.told import led_past
 from kraftlog.audit.watch import Crowd, MassDeletion, Rules, rules_after, rules_before, suspects
+from kraftlog.config import default_thresholds
 from kraftlog.decode.rows import row_schema
 from kraftlog.quorum.health import Past, Since
-from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Applied, Led, Watch, fold_partitions, value_schema
 from kraftlog.state.known import Known
@@ -83,7 +84,7 @@ def window(log: list[Record], start: int, end: int) -> RecordWindow:
 
 
 def rules(issues: Issues) -> Rules:
-    return Rules([0], [0], issues, MassDeletion(Thresholds()))
+    return Rules([0], [0], issues, MassDeletion(default_thresholds()))
 
 
 def told(issues: Issues) -> list[str]:
@@ -121,7 +122,7 @@ def without_hidden(log: list[Record]) -> list[Record]:
 
 def facts(log: list[Record], at: list[int]) -> tuple[Past, list[Crowd]]:
     """What a log has shown on its way, with every removal a crowd."""
-    limits = Thresholds(mass_deletion_minimum=1, mass_deletion_percent=0)
+    limits = replace(default_thresholds(), mass_deletion_minimum=1, mass_deletion_percent=0)
     watcher = Rules([0], [0], Issues(), MassDeletion(limits))
     known = advanced(Known(), log, at, watcher)
     past = watcher.past

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
+from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import crc32c
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.describe import described_beside
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.thresholds import Thresholds
 
 FOLDER = "__cluster_metadata-0"
 CLUSTER = "cluster-of-the-tests-0"
@@ -438,7 +438,7 @@ def audit(
 ) -> AuditResult:
     """Audit the replicas below some folders."""
     replicas = find_replicas([str(one) for one in roots])
-    thresholds, told = thresholds or Thresholds(), described_beside(replicas)
+    thresholds, told = thresholds or default_thresholds(), described_beside(replicas)
     key = Redactor(b"k" * 32)
     return audit_of(Quorum(collect(replicas, limits, key, told, thresholds=thresholds)))
 

@@ -4,12 +4,20 @@ import pickle
 import subprocess
 import sys
 import tomllib
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, asdict, fields
 from pathlib import Path
 
 import pytest
 
-from kraftlog.config import Options, load_options, option_names
+from kraftlog.config import (
+    SECRETS,
+    THRESHOLDS,
+    Options,
+    default_thresholds,
+    load_options,
+    option_names,
+    thresholds_of,
+)
 from kraftlog.errors import UsageError
 from kraftlog.message.catalogue import packaged
 
@@ -18,7 +26,16 @@ def test_toml_and_fields_hold_the_same_names_in_the_same_order() -> None:
     text = (packaged("conf") / "kraftlog.toml").read_text(encoding="utf-8")
     names = [field.name for field in fields(Options)]
     assert list(tomllib.loads(text)) == option_names()
-    assert [*option_names(), "origins"] == names
+    assert sorted([*option_names(), "origins"]) == sorted(names)
+    assert [one for one in option_names() if one in THRESHOLDS] == [*THRESHOLDS]
+
+
+def test_what_evidence_carries_of_the_options_are_limits_and_no_key() -> None:
+    given = load_options({"redaction_key": "k" * 32, "lag_offsets": 7})
+    carried = asdict(thresholds_of(given))
+    assert carried == asdict(default_thresholds()) | {"lag_offsets": 7}
+    assert {*carried} == {*THRESHOLDS}
+    assert not {*THRESHOLDS} & SECRETS
 
 
 def test_every_option_is_explained_above_its_line() -> None:

@@ -10,12 +10,12 @@ from kraftlog.audit import coverage
 from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import BASE, Coverage, JudgedRange, places
 from kraftlog.audit.verdict import Grade, Lag, Verdict, lagging, verdict_of
+from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import NO_SEGMENT, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.thresholds import Thresholds
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
@@ -40,7 +40,7 @@ def quorum_of(
     replicas = find_replicas([str(root)])
     for path in vanish:
         path.unlink()
-    limits = thresholds or Thresholds()
+    limits = thresholds or default_thresholds()
     found = collect(replicas, LIMITS, Redactor(None), replay=False, thresholds=limits)
     return Quorum(found)
 
@@ -290,7 +290,7 @@ def test_without_voters_nothing_is_sound(tmp_path: Path) -> None:
 
 
 def behind(root: Path, lag: int) -> tuple[Lag, ...]:
-    return lagging(quorum_of(root, Thresholds(lag_offsets=lag)))
+    return lagging(quorum_of(root, replace(default_thresholds(), lag_offsets=lag)))
 
 
 def test_who_lags(tmp_path: Path) -> None:

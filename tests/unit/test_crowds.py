@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftlog.audit.watch import NAMES_KEPT, Crowd, MassDeletion
+from kraftlog.config import default_thresholds
 from kraftlog.quorum import snapshots
-from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.quorum.voter_changes import _without_named
 from kraftlog.report.verdict import headline
 from kraftlog.state.replay import Origin, Visible
 from kraftlog.state.state import Change, State
 from tests.unit.audit_logs import Node, audit, healthy_log
 
-LIMITS = Thresholds()
+LIMITS = default_thresholds()
 Event = tuple[int, int, bool, int]
 """When a topic went, how many of the first ones were left then, whether another came right before,
 and how many events before the topic itself had come (-1: it was there from the beginning).

@@ -213,6 +213,13 @@ def test_no_module_imports_a_higher_room(imports: list[Import]) -> None:
     assert not upward(imports)
 
 
+def test_the_api_and_the_commands_are_doors_side_by_side(imports: list[Import]) -> None:
+    """What both give lies in the rooms below them."""
+    api = [str(one) for one in imports if room_of(one.importer) == "api"]
+    assert api
+    assert not [one for one in api if "kraftlog.commands" in one]
+
+
 def test_no_circle_among_modules(imports: list[Import]) -> None:
     assert not circle(imports)
 

@@ -16,6 +16,7 @@ from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FORMER_FETCH_BYTES
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import MIB
 from kraftlog.simulate.liveness import (
+    CHUNKS,
     EXAMPLE_LINKS,
     Link,
     Transfer,
@@ -112,13 +113,16 @@ def test_a_timeout_of_nothing_is_one_that_kafka_takes_and_nothing_meets() -> Non
 
 def rows_of(root: Path, **given: Any) -> list[dict[str, Any]]:
     evidence = collect(find_replicas([str(root)]), Limits(), Redactor(None))
-    return list(snapshot_transfer_rows(Quorum(evidence), **given))
+    return list(snapshot_transfer_rows(Quorum(evidence), 1e6, **given))
 
 
 def test_one_row_per_replica_link_and_chunk(tmp_path: Path) -> None:
     quorum(tmp_path)
     rows = rows_of(tmp_path)
-    assert len(rows) == 3 * len(EXAMPLE_LINKS) * 2
+    suited = sum(recommended_chunk_bytes(link) not in CHUNKS for link in EXAMPLE_LINKS)
+    assert suited == 2  # 32 KiB over 500 kbit/s, 256 KiB over 500 kB/s
+    assert len(rows) == 3 * (len(EXAMPLE_LINKS) * len(CHUNKS) + suited)
+    assert [row["replica"] for row in rows if row["is_leading"]] == ["2"] * (len(rows) // 3)
     assert {(row["snapshot_end_offset"], row["snapshot_epoch"]) for row in rows} == {(6, 1)}
     assert all(row["finishes"] and not row["likely_stuck"] for row in rows)
 

@@ -22,11 +22,9 @@ from kraftlog.metrics.costs import (
     message_size_bytes,
     replicas_per_broker,
 )
-from kraftlog.metrics.joiner import CHUNKS, LINKS
-from kraftlog.metrics.snapshots import load_ms
-from kraftlog.quorum.growth import DAY_MS, days_to_fill, per_day, write_amplification
+from kraftlog.quorum.growth import DAY_MS, days_to_fill, load_ms, per_day, write_amplification
 from kraftlog.simulate.fetch import log_chunks
-from kraftlog.simulate.liveness import Link, Transfer, recommended_chunk_bytes
+from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, Transfer, recommended_chunk_bytes
 
 SLOW = Link(500_000, 200)
 
@@ -100,7 +98,7 @@ def test_transfer_is_chunks_times_round_trip_and_bytes() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 1 << 32), st.sampled_from([*LINKS.values()]))
+@given(st.integers(1, 1 << 32), st.sampled_from(EXAMPLE_LINKS))
 def test_eight_times_smaller_chunks_are_never_eight_times_slower(size: int, link: Link) -> None:
     assert 1 <= Transfer(size, link, 1 << 20).slowdown < 8
 
@@ -108,13 +106,8 @@ def test_eight_times_smaller_chunks_are_never_eight_times_slower(size: int, link
 def test_a_chunk_of_8_mib_never_arrives_over_a_slow_link() -> None:
     assert not SLOW.fits(8 << 20)
     assert recommended_chunk_bytes(SLOW) == 256 << 10
-    assert recommended_chunk_bytes(LINKS["one rack, 10 Gbit/s, 0.2 ms"]) == max(CHUNKS)
+    assert recommended_chunk_bytes(Link(1_250_000_000, 0.2)) == 8 << 20
     assert recommended_chunk_bytes(Link(10**9, 5000)) is None
-
-
-def test_each_example_link_has_one_recommended_row() -> None:
-    assert {recommended_chunk_bytes(link) for link in LINKS.values()} <= {*CHUNKS}
-    assert (min(CHUNKS), len(CHUNKS)) == (64 << 10, 8)
 
 
 @settings(deadline=None)

@@ -3,28 +3,27 @@ against plain counting.
 """
 
 from collections import defaultdict
-from dataclasses import astuple
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
+from kraftlog.decode.tabular import timestamps
 from kraftlog.log.batch import HEADER_SIZE
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.compaction import KEYS, OffsetMap, state_bytes
-from kraftlog.metrics.joiner import CHUNKS, LINKS, catch_up_rows, source_of
 from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.policy import PolicyLimits, Simulator, policy_rows
 from kraftlog.metrics.record_totals import (
     LOG,
+    RECORD_TOTALS,
     SNAPSHOT,
-    TOTALS,
     frame_sizes,
     growth_rows,
     in_batches,
@@ -39,7 +38,12 @@ from kraftlog.metrics.tombstones import compaction_rows
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
-from kraftlog.simulate.liveness import recommended_chunk_bytes
+from kraftlog.simulate.liveness import (
+    EXAMPLE_LINKS,
+    Link,
+    recommended_chunk_bytes,
+    snapshot_transfer_rows,
+)
 from tests.unit.audit_logs import (
     LIMITS,
     START_MS,
@@ -65,7 +69,13 @@ def read(root: Path) -> Quorum:
 
 def totals(*rows: tuple[Any, ...]) -> pa.Table:
     """source, batch, hour, type, version, count, value, frame and header bytes, least, most."""
-    return pa.Table.from_pylist([dict(zip(TOTALS.names, one, strict=True)) for one in rows], TOTALS)
+    named = [dict(zip(RECORD_TOTALS.names, one, strict=True)) for one in rows]
+    hours = timestamps(np.array([one.pop("window_start") for one in named], np.int64))
+    table, at = (
+        pa.Table.from_pylist(named, RECORD_TOTALS),
+        RECORD_TOTALS.names.index("window_start"),
+    )
+    return table.set_column(at, "window_start", hours)
 
 
 TOLD = totals(
@@ -99,6 +109,18 @@ def test_growth_is_that_of_the_log_alone() -> None:
         {"window_start": moment(0), "type": "B", "record_count": 2, "size_bytes": 87},
         {"window_start": moment(HOUR_MS), "type": "A", "record_count": 3, "size_bytes": 100},
     ]
+
+
+def test_growth_in_an_hour_that_no_calendar_holds() -> None:
+    """A clock 200,000 years ahead: as Kafka's time it is whole, as a date it is none."""
+    far = HOUR_MS * 24 * 365 * 200_000
+    told = totals((LOG, None, far, "A", 0, 1, 7, 3, 0, 7, 7))
+    assert growth_rows(told) == [
+        {"window_start": None, "type": "A", "record_count": 1, "size_bytes": 10}
+    ]
+    assert sizes_of_snapshot(totals((SNAPSHOT, "x", far, "A", 0, 1, 7, 3, 0, 7, 7))) == {
+        "x": {"A": 10}
+    }
 
 
 def test_bytes_of_a_snapshots_batches_by_type() -> None:
@@ -151,7 +173,7 @@ def test_totals_are_those_of_plain_counting(
         held = {LOG: of_log, SNAPSHOT: in_batches(rows, {"x"})}
         parts.append(totals_of(rows, sizes, held))
         for batch, index, ms, kind, version, size, logged in some:
-            hour = ms // HOUR_MS * HOUR_MS
+            hour = moment(ms // HOUR_MS * HOUR_MS)
             keys: list[tuple[object, ...]] = [(LOG, None, hour, kind, version)] if logged else []
             keys += [(SNAPSHOT, "x", hour, kind, version)] if batch == "x" else []
             for key in keys:
@@ -281,42 +303,63 @@ def test_what_was_really_cut_beside_what_the_rules_would_have_cut(tmp_path: Path
 # --- joining -----------------------------------------------------------------------------------
 
 
+def link_of(row: dict[str, Any]) -> Link:
+    return Link(row["bandwidth_bytes_per_s"], row["round_trip_ms"])
+
+
+def joined(root: Path, **given: Any) -> list[dict[str, Any]]:
+    """What a new node meets on its way, by the copy that it fetches from."""
+    rows = snapshot_transfer_rows(read(root), 1000.0, **given)
+    return [row for row in rows if row["is_leading"]]
+
+
 def test_whom_a_joiner_fetches_from_and_what_it_costs(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    found = read(tmp_path)
-    source = source_of(found)
-    assert source is not None
-    assert (source.replica, source.snapshot_bytes, source.log_bytes) == ("2", SIZE, AFTER_SIZE)
-    assert source.batch_sizes.tolist() == [len(one.raw()) for one in AFTER]
-    rows = catch_up_rows(found, 1000.0)
-    assert [(row["link"], row["chunk_size_bytes"]) for row in rows] == [
-        (link, chunk) for link in LINKS for chunk in CHUNKS
+    rows = joined(tmp_path)
+    suited = {link: recommended_chunk_bytes(link) or 0 for link in EXAMPLE_LINKS}
+    assert [(link_of(row), row["chunk_bytes"]) for row in rows] == [
+        (link, chunk)
+        for link in EXAMPLE_LINKS
+        for chunk in sorted({1 << 20, 8 << 20, suited[link]})
     ]
     for row in rows:
-        link = LINKS[row["link"]]
+        link = link_of(row)
         wire = (
             SIZE * 1000 / link.bandwidth_bytes_per_s,
             AFTER_SIZE * 1000 / link.bandwidth_bytes_per_s,
         )
-        assert (row["bytes_per_second"], row["rtt_ms"]) == astuple(link)
-        assert (row["snapshot_end_offset"], row["snapshot_size_bytes"]) == (6, SIZE)
-        assert (row["log_size_bytes"], row["source_replica"]) == (AFTER_SIZE, "2")
-        assert (row["snapshot_request_count"], row["log_request_count"]) == (1, 1)
-        assert row["log_transfer_ms"] == pytest.approx(link.round_trip_ms + wire[1])
-        assert row["snapshot_transfer_ms"] == pytest.approx(link.round_trip_ms + wire[0])
-        assert row["load_ms"] == pytest.approx(SIZE + AFTER_SIZE)
-        parts = ("snapshot_transfer_ms", "log_transfer_ms", "load_ms")
-        assert row["total_ms"] == pytest.approx(sum(row[one] for one in parts))
-        assert row["is_default_chunk"] == (row["chunk_size_bytes"] == 1 << 20)
-        recommended = recommended_chunk_bytes(link)
-        assert row["is_recommended_chunk"] == (row["chunk_size_bytes"] == recommended)
+        assert (row["snapshot_end_offset"], row["size_bytes"]) == (6, SIZE)
+        assert (row["log_size_bytes"], row["replica"]) == (AFTER_SIZE, "2")
+        assert (row["request_count"], row["log_request_count"]) == (1, 1)
+        assert row["log_transfer_ms"] == ceil(link.round_trip_ms + wire[1])
+        assert row["transfer_ms"] == ceil(link.round_trip_ms + wire[0])
+        assert row["load_ms"] == SIZE + AFTER_SIZE
+        whole = 2 * link.round_trip_ms + sum(wire) + SIZE + AFTER_SIZE
+        assert row["total_ms"] == ceil(whole)
+        assert row["recommended_chunk_bytes"] == recommended_chunk_bytes(link)
         assert row["fits_fetch_timeout"]
         assert row["slowdown"] is not None
+    (by_batch, *_) = joined(tmp_path, chunks=[1])
+    assert by_batch["log_request_count"] == len(AFTER)
     for node in nodes:
         node.checkpoint(6, 1).unlink()
-    whole = catch_up_rows(read(tmp_path), 1000.0)[0]
-    assert (whole["snapshot_end_offset"], whole["snapshot_size_bytes"]) == (None, 0)
-    assert (whole["slowdown"], whole["log_size_bytes"]) == (None, BEFORE_SIZE + AFTER_SIZE)
+    whole_log = joined(tmp_path)[0]
+    of_snapshot = ("snapshot_end_offset", "snapshot_epoch", "size_bytes", "request_count")
+    for name in (*of_snapshot, "transfer_ms", "longest_response_ms", "slowdown"):
+        assert whole_log[name] is None
+    assert whole_log["log_size_bytes"] == BEFORE_SIZE + AFTER_SIZE
+    assert whole_log["load_ms"] == BEFORE_SIZE + AFTER_SIZE
+    parts = whole_log["log_transfer_ms"], whole_log["load_ms"]
+    assert sum(parts) - 1 <= whole_log["total_ms"] <= sum(parts)
+    assert (whole_log["finishes"], whole_log["fits_fetch_timeout"]) == (True, True)
+
+
+def test_of_nothing_nothing_is_waited_for(tmp_path: Path) -> None:
+    """Without a snapshot only the log has to arrive; over a link that takes 3 s it does not."""
+    for node in quorum(tmp_path):
+        node.checkpoint(6, 1).unlink()
+    (row,) = joined(tmp_path, links=[Link(1 << 30, 3000)], chunks=[1 << 20])
+    assert (row["finishes"], row["fits_fetch_timeout"]) == (True, False)
 
 
 def test_a_joiner_never_comes_where_one_answer_takes_longer_than_the_timeout(
@@ -326,16 +369,16 @@ def test_a_joiner_never_comes_where_one_answer_takes_longer_than_the_timeout(
     1,200,000 comes in pieces, a batch of 1,000,000 does not.
     """
     nodes = quorum(tmp_path)
-    link = next(name for name, one in LINKS.items() if one.bandwidth_bytes_per_s == 500_000)
+    chunks = [64 << 10, 512 << 10, 1 << 20, 8 << 20]
 
     def fitting() -> list[int]:
-        rows = [one for one in catch_up_rows(read(tmp_path), 1000.0) if one["link"] == link]
-        return [one["chunk_size_bytes"] for one in rows if one["fits_fetch_timeout"]]
+        rows = joined(tmp_path, links=[Link(500_000, 200)], chunks=chunks)
+        return [one["chunk_bytes"] for one in rows if one["fits_fetch_timeout"]]
 
     long = topic("x" * 20_000, 1)
     stored = snapshot([Batch(0, 1, (long,) * 60)], 1, START_MS + 3000)
     nodes[1].checkpoint(6, 1).write_bytes(stored)
-    assert fitting() == [one for one in CHUNKS if one <= 512 << 10]
+    assert fitting() == [one for one in chunks if one <= 512 << 10]
     nodes[1].append(Batch(12, 2, (long,) * 50, ms=START_MS + 10_000))
     assert fitting() == []
 
@@ -345,9 +388,10 @@ def test_each_chunk_is_a_request_of_its_own(tmp_path: Path) -> None:
     large = Batch(6, 1, tuple(topic("x" * 25_000, number) for number in range(5, 9)))
     for node in quorum(tmp_path):
         node.checkpoint(9, 2).write_bytes(snapshot([large], 2, START_MS + 6000))
-    rows = catch_up_rows(read(tmp_path), 1000.0)
-    assert {(row["chunk_size_bytes"], row["snapshot_request_count"]) for row in rows} == {
-        (chunk, 2 if chunk == 64 << 10 else 1) for chunk in CHUNKS
+    chunks = [(64 << 10) << power for power in range(8)]
+    rows = joined(tmp_path, chunks=chunks)
+    assert {(row["chunk_bytes"], row["request_count"]) for row in rows} == {
+        (chunk, 2 if chunk == 64 << 10 else 1) for chunk in chunks
     }
 
 
@@ -358,10 +402,12 @@ def test_without_a_log_nobody_joins(tmp_path: Path) -> None:
             path.unlink()
     for path in node.folder.glob("*.log"):
         path.unlink()
-    assert source_of(read(tmp_path)) is None
-    assert catch_up_rows(read(tmp_path), 1000.0) == []
+    assert joined(tmp_path) == []
     nothing = shared_log(read(tmp_path))
     assert (nothing.sizes.tolist(), nothing.record_counts.tolist()) == ([], [])
+    node.checkpoint(6, 1).unlink()
+    rows = snapshot_transfer_rows(read(tmp_path), 1000.0)
+    assert {row["replica"] for row in rows} == {"2", "3"}  # the copy of 1 holds nothing to fetch
 
 
 def test_the_shared_log_by_its_offsets(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from kraftlog.metrics.record_totals import (
 )
 from kraftlog.pipeline import record_scan
 from kraftlog.quorum.growth import HOUR_MS
+from kraftlog.relations import moment
 from tests.unit.test_metrics_objects import log_of
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -128,16 +129,20 @@ def test_totals_are_those_of_the_records_one_by_one(
     for (batch, index, ms, version, size), whole in zip(records, sizes.tolist(), strict=True):
         one = (size, whole - size, 61 if index == 0 else 0)
         if batch in of_log:
-            expected[LOG, None, ms // HOUR_MS * HOUR_MS, "T", version].append(one)
+            expected[LOG, None, moment(ms // HOUR_MS * HOUR_MS), "T", version].append(one)
         if batch == "d":
-            expected[SNAPSHOT, batch, ms // HOUR_MS * HOUR_MS, "T", version].append(one)
+            expected[SNAPSHOT, batch, moment(ms // HOUR_MS * HOUR_MS), "T", version].append(one)
     found = merged([totals_of(rows, sizes, held)]).to_pylist()
     assert len(found) == len(expected)
     for row in found:
-        group = tuple(row[one] for one in ("source", "batch_id", "hour", "type", "record_version"))
+        keys = ("source", "batch_id", "window_start", "type", "record_version")
+        group = tuple(row[one] for one in keys)
         values, frames, headers = map(list, zip(*expected[group], strict=True))
-        assert row["count"] == len(values)
-        assert (row["least"], row["most"]) == (min(values), max(values))
+        assert row["record_count"] == len(values)
+        assert (row["min_value_size_bytes"], row["max_value_size_bytes"]) == (
+            min(values),
+            max(values),
+        )
         sums = [row[f"{one}_size_bytes"] for one in ("value", "frame", "header")]
         assert sums == [sum(values), sum(frames), sum(headers)]
 

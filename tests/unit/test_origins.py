@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,19 @@ from kraftlog.audit.collect import collect
 from kraftlog.audit.origins import FEEDS, HIDDEN, setting_rows
 from kraftlog.audit.verdict import lagging
 from kraftlog.cli import main
-from kraftlog.config import SECRETS, Options, ValueSource, load_options, option_names
+from kraftlog.config import (
+    SECRETS,
+    THRESHOLDS,
+    Options,
+    Thresholds,
+    ValueSource,
+    default_thresholds,
+    load_options,
+    option_names,
+)
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import find_replicas
-from kraftlog.metrics.joiner import catch_up_rows
 from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
@@ -38,7 +47,6 @@ from kraftlog.quorum.settings import (
     default_of,
     number_of,
 )
-from kraftlog.quorum.thresholds import THRESHOLDS, Thresholds
 from kraftlog.reference.mechanisms import Destination
 from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.source.collected import collected
@@ -232,10 +240,8 @@ def test_slow_links_are_held_against_the_least_timeout_at_hand(
     settings(nodes[0], controller_quorum_fetch_timeout_ms="70000")
     settings(nodes[1], controller_quorum_fetch_timeout_ms=timeout)
     found = collected([str(tmp_path)], load_options())
-    slow = [row for row in catch_up_rows(found, 1e6) if row["bytes_per_second"] == 500_000]
-    assert {row["fits_fetch_timeout"] for row in slow} == {timeout > 201}
-    assert {row["fetch_timeout_ms"] for row in slow} == {timeout}
-    links = list(snapshot_transfer_rows(found, [Link(500_000, 200)]))
+    links = list(snapshot_transfer_rows(found, 1e6, [Link(500_000, 200)]))
+    assert {row["fits_fetch_timeout"] for row in links} == {timeout > 201}
     assert {row["fetch_timeout_ms"] for row in links} == {timeout}
     assert {row["finishes"] for row in links} == {timeout > 201}
 
@@ -288,7 +294,7 @@ def test_an_audit_tells_what_it_went_by_other_than_defaults(
 
 def test_a_finding_names_the_limit_that_was_set(tmp_path: Path) -> None:
     quorum(tmp_path)
-    result = audit(tmp_path, thresholds=Thresholds(snapshot_usual_bytes=100))
+    result = audit(tmp_path, thresholds=replace(default_thresholds(), snapshot_usual_bytes=100))
     told = found(result, "snapshot_too_large_to_fetch")
     assert len(told) == 3
     assert all(
@@ -350,7 +356,9 @@ def asked_by(root: Path) -> Iterator[tuple[str, set[str]]]:
     """Each check, the verdict, and the limits and settings that it asks for over a quorum."""
     replicas = find_replicas([str(root)])
     _ASKED.clear()
-    evidence = collect(replicas, LIMITS, Redactor(b"k" * 32), thresholds=Watched())
+    evidence = collect(
+        replicas, LIMITS, Redactor(b"k" * 32), thresholds=Watched(**asdict(default_thresholds()))
+    )
     yield "check mass_deletion", {one for one in _ASKED if one.startswith("mass_deletion")}
     for one in CATALOGUE:
         found = Quorum(evidence)

@@ -14,6 +14,7 @@ import pytest
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.snapshot_pace_checks import taken
+from kraftlog.config import default_thresholds
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.objects import Changes
@@ -32,7 +33,6 @@ from kraftlog.pipeline.every_table import all_tables
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import RetentionLimits, limits_of
-from kraftlog.quorum.thresholds import Thresholds
 from kraftlog.simulate.liveness import (
     Link,
     count_to_keep,
@@ -290,7 +290,7 @@ def test_transfer_rows_say_how_many_to_keep(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     raw = snapshot([*STORED, healthy_log()[8]], 2, START_MS + 8000)
     node.checkpoint(11, 2).write_bytes(raw)
-    rows = snapshot_transfer_rows(read(tmp_path), [Link(100, 0)], [1 << 20])
+    rows = snapshot_transfer_rows(read(tmp_path), 1e6, [Link(100, 0)], [1 << 20])
     row = next(one for one in rows if one["replica"] == "1")
     took = len(raw) * 10  # ms
     assert row["kept_snapshots"] == 2
@@ -298,7 +298,7 @@ def test_transfer_rows_say_how_many_to_keep(tmp_path: Path) -> None:
     assert row["snapshots_to_keep"] == -(-took // 5000) + 1
     other = next(
         one
-        for one in snapshot_transfer_rows(read(tmp_path), [Link(100, 0)], [1 << 20])
+        for one in snapshot_transfer_rows(read(tmp_path), 1e6, [Link(100, 0)], [1 << 20])
         if one["replica"] == "2"
     )
     assert (other["outlives_chance"], other["snapshots_to_keep"]) == (None, None)
@@ -347,12 +347,12 @@ def test_what_a_horizon_would_ask_of_each_replica(tmp_path: Path, monkeypatch: A
 # --- snapshots that are overdue ------------------------------------------------------------------
 
 
-def overdue(root: Path, properties: str = "", **limits: int) -> list[str]:
+def overdue(root: Path, properties: str = "", **limits: Any) -> list[str]:
     """What the check says of 1."""
     if properties:
         (root / "1" / "server.properties").write_text(properties)
     found = collect(find_replicas([str(root)]), LIMITS, Redactor(None), replay=False)
-    with_limits = replace(found, thresholds=Thresholds(**limits))
+    with_limits = replace(found, thresholds=replace(default_thresholds(), **limits))
     return [row.message for row in taken.query(Quorum(with_limits)) if row.replica == "1"]
 
 
