@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 
 from kraftlog.config import Options
 
-FETCH_LIMIT_BYTES = (1 << 31) - 1
-"""FetchSnapshot's position is 32 bits wide in effect: a larger file never reaches a follower whole.
+FILE_LIMIT_BYTES = (1 << 31) - 1
+"""Kafka opens no larger file of records (FileRecords), so it neither loads nor serves such a snapshot.
 """
 
 

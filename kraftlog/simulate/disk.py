@@ -29,6 +29,7 @@ from kraftlog.quorum.evidence import (
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.thresholds import FILE_LIMIT_BYTES
 from kraftlog.quorum.voters import by_records
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
@@ -104,9 +105,13 @@ def _recovered(one: ReplicaEvidence) -> tuple[SegmentEvidence | None, int, str |
 
 
 def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
-    """A torn or missing end is not noticed; anything else that cannot be read is."""
+    """A torn or missing end is not noticed; a file that is too large, and anything else that cannot
+    be read, is.
+    """
     if one.evidence.problem:
         return one.evidence.problem
+    if one.evidence.size_bytes > FILE_LIMIT_BYTES:
+        return f"it is larger than {FILE_LIMIT_BYTES:,} bytes, and Kafka opens no such file"
     if one.noticed_damage is not None:
         return one.noticed_damage
     batches = one.evidence.batches
