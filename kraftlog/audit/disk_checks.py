@@ -19,6 +19,7 @@ from kraftlog.quorum.retention import (
     CLEANED_EVERY_MS,
     RetentionLimits,
     bytes_since_snapshot,
+    counted_snapshots,
     kept_bytes,
     kept_snapshots,
     limits_of,
@@ -108,7 +109,7 @@ def _due(
 def _not_dropped(
     quorum: Quorum, log: LogView, limits: RetentionLimits, share: float
 ) -> Iterator[BadRow]:
-    held = kept_snapshots(quorum, log.label)
+    held = counted_snapshots(quorum, log.label)
     # One time far ahead inside the log is none of retention's.
     newest = 0 if log.is_empty else int(log.evidence.log.max_timestamps[log.rows[-1]])
     looked = newest - CLEANED_EVERY_MS

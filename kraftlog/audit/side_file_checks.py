@@ -62,7 +62,7 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
                 evidence={"problem": file.problem},
             )
             continue
-        missing = _missing_entries(log, file.value, file.modified_ms)
+        missing = _missing_entries(quorum, log, file.value, file.modified_ms)
         told = chain(_entry_problems(quorum, log, file.value), missing)
         for (entry, word, text), more in capped(told):
             yield BadRow(
@@ -94,7 +94,8 @@ _CONSEQUENCES = {
 
 def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Iterator[Told]:
     vector, snapshots = {one.epoch: one for one in log.epoch_starts}, quorum.snapshots_of(log.label)
-    claimed = {epoch for epoch, _ in claimed_of(log).entries}.difference(vector)
+    last, claims = log.last_epoch or 0, claimed_of(log).entries
+    claimed = {epoch for epoch, _ in claims if epoch > last}
     start, end = log.start_offset or 0, log.end_offset or 0
     previous: Entry | None = None
     for index, (epoch, offset) in enumerate(entries):
@@ -162,6 +163,10 @@ def _fits(
     told = offset_for_leader_epoch(vector_of(log), known.epoch)
     if not first or told is None or not told.end_offset >= offset > known.start_offset:
         return False
+    return _may_be_cut_at(log, offset, snapshots)
+
+
+def _may_be_cut_at(log: LogView, offset: int, snapshots: list[SnapshotView]) -> bool:
     deleting = any(one.kind == names.CHECKPOINT_DELETED for one in log.evidence.snapshots)
     ends = {one.end_offset for one in snapshots}
     are_gone = bool(log.start_offset) and not any(ends)
@@ -174,12 +179,22 @@ def _in_hole(log: LogView, offset: int) -> bool:
     return any(hole.start <= offset <= hole.end for hole in holes)
 
 
-def _missing_entries(log: LogView, entries: list[Entry], modified_ms: int) -> Iterator[Told]:
+def _missing_entries(
+    quorum: Quorum, log: LogView, entries: list[Entry], modified_ms: int
+) -> Iterator[Told]:
+    """Entries before the first one are only missing where Kafka cannot have cut them. A crash may
+    leave the file as it was before its last cut, when an older snapshot was there.
+    """
     listed = {epoch for epoch, _ in entries}
-    first = entries[0][1] if entries else 0
+    first, snapshots = (entries[0][1] if entries else 0), quorum.snapshots_of(log.label)
+    oldest = min((one.end_offset for one in snapshots), default=0)
+    is_cut = (
+        first <= oldest or first > (log.end_offset or 0) or _may_be_cut_at(log, first, snapshots)
+    )
     stamps = log.evidence.log.base_timestamps
     for one in log.epoch_starts:
-        cut = one.start_offset < first or (not entries and one.start_offset == log.start_offset)
+        at_start = not entries and one.start_offset == log.start_offset
+        cut = (is_cut and one.start_offset < first) or at_start
         # The file of a live copy may have been copied before the election.
         later = one is log.epoch_starts[-1] and modified_ms < int(stamps[one.row])
         if one.epoch in listed or cut or later or not one.certain:

@@ -13,14 +13,14 @@ from itertools import chain
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import best_cover, holding, instead_of, replicas_text
 from kraftlog.log import names
+from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.holdings import Held
-from kraftlog.quorum.joining import FETCH_LIMIT_BYTES
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms
@@ -621,37 +621,42 @@ def _idle_ms(quorum: Quorum, one: SnapshotView) -> int | None:
 @check(
     "snapshot_too_large_to_fetch", "warning", "snapshot", "KIP-1219",
     "a snapshot is smaller than 2 GiB",
-    action="watch", over=coverage.snapshots,
+    action="snapshot", over=coverage.snapshots,
     goes_by=("snapshot_usual_bytes",),
-    meaning="""A snapshot of more than 2 GiB cannot reach a follower: positions in FetchSnapshot
-    end there. At level info it is only larger than the usual 10 MiB, and new nodes take longer
-    to join.""",
-    advice="""Above 2 GiB, copy the file by hand to nodes that need it, and find out what fills
-    the metadata with the column records_by_type of the table snapshots.""",
+    meaning="""Kafka cannot open a snapshot of more than 2,147,483,647 bytes. A node whose newest
+    snapshot it is does not start, and that is critical. With an older one a node goes on, but its
+    retention stops at the file, and drops nothing. At level info a snapshot is only larger than the
+    usual 10 MiB, and new nodes take longer to join.""",
+    advice="""Set such a file aside: the node begins with an older snapshot, and the log after it.
+    Then find out what fills the metadata with the column records_by_type of the table snapshots,
+    as the next snapshot would be as large.""",
 )  # fmt: skip
 def too_large(quorum: Quorum) -> Iterator[BadRow]:
-    limits = quorum.thresholds
+    usual = quorum.thresholds.snapshot_usual_bytes
+    unfit = {one.id for one in quorum.snapshots if one.evidence.size_bytes > FILE_LIMIT_BYTES}
     for one in quorum.snapshots:
         size = one.evidence.size_bytes
-        if size <= limits.snapshot_usual_bytes:
+        is_newest = quorum.snapshots_of(one.replica)[-1] is one
+        severity: Severity | None = "critical" if is_newest else None
+        if size > FILE_LIMIT_BYTES:
+            follows = (
+                "the node does not start with it"
+                if is_newest
+                else "retention stops at it, and drops nothing"
+            )
+            what = f"Kafka opens no file of more than {FILE_LIMIT_BYTES:,}: {follows}. {instead_of(quorum, one, unfit)} Find out what fills the metadata."
+        elif size > usual:
+            severity = "info"
+            what = f"That is more than the usual {usual:,} bytes (snapshot_usual_bytes). Expect long transfers to new nodes."
+        else:
             continue
-        over = size > FETCH_LIMIT_BYTES
         yield BadRow(
             one.replica,
-            f"Snapshot {one.evidence.name} has {size:,} bytes. {_too_large(over, limits.snapshot_usual_bytes)}",
+            f"Snapshot {one.evidence.name} has {size:,} bytes. {what}",
             one.path,
-            severity=None if over else "info",
+            severity=severity,
             evidence={"size_bytes": size},
         )
-
-
-def _too_large(over: bool, usual: int) -> str:
-    if over:
-        return (
-            "No follower can fetch it whole, as positions end at 2 GiB. "
-            "Copy it by hand to nodes that need it, and find out what fills the metadata."
-        )
-    return f"That is more than the usual {usual:,} bytes (snapshot_usual_bytes). Expect long transfers to new nodes."
 
 
 @check(

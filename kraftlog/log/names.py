@@ -39,6 +39,10 @@ UNKNOWN = "unknown"
 LAST_OFFSET = (1 << 63) - 1
 """20 digits say more than an offset can be: such a name is none of Kafka's."""
 
+FILE_LIMIT_BYTES = (1 << 31) - 1
+"""Kafka opens no larger file of records (FileRecords), so it neither loads nor serves such a snapshot.
+"""
+
 RECORD_KINDS = frozenset(
     {LOG, LOG_DELETED, CHECKPOINT, CHECKPOINT_PART, CHECKPOINT_DELETED, BOOTSTRAP}
 )

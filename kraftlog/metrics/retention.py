@@ -14,6 +14,7 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import (
     RetentionLimits,
+    counted_snapshots,
     kept_snapshots,
     limits_of,
     log_bytes,
@@ -47,8 +48,10 @@ def _of_replica(
     replicated = min((one.end_offset or 0 for one in quorum.peers), default=0)
     held = kept_snapshots(quorum, log.label)
     start = log.start_offset or 0
-    dropped = shipped_drops(held, log, log_bytes(log), limits, now)
-    moves = sum(reason is not None for reason in dropped)
+    counted = counted_snapshots(quorum, log.label)
+    reasons = shipped_drops(counted, log, log_bytes(log), limits, now)
+    drops = {one.path: reason for one, reason in zip(counted, reasons, strict=True) if reason}
+    moves_to = counted[len(drops)].path if drops else None
     begun = now if log.is_empty else int(log.evidence.log.base_timestamps[log.rows[0]])
     age = None if now is None or begun is None else now - begun
     led = start if leader is None else leader.start_offset or 0
@@ -75,9 +78,9 @@ def _of_replica(
                 "prunable_snapshot_bytes": older,
                 "kip_may_advance": kip is not None,
                 "kip_reason": kip,
-                "shipped_may_advance": moves > 0 and rank == moves,
-                "shipped_drops": rank < moves,
-                "shipped_reason": dropped[rank],
+                "shipped_may_advance": one.path == moves_to,
+                "shipped_drops": one.path in drops,
+                "shipped_reason": drops.get(one.path),
                 "is_served": rank == len(held) - 1,
                 # Where the log goes on from an older one, who is fetching that need not begin again.
                 "is_useful": rank == len(held) - 1 or log.covers(end, newest),

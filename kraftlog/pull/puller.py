@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import offsets_text
 from kraftlog.pull.address import PullError, Unreachable
 from kraftlog.pull.assembler import Assembler, AssemblyError, transfer
@@ -19,7 +20,6 @@ from kraftlog.pull.folder import PulledFolder
 from kraftlog.pull.leader import PAUSE_SECONDS, LeaderClient
 from kraftlog.pull.messages import Description, Fetched
 from kraftlog.quorum.epochs import EpochEnd, truncated_to
-from kraftlog.quorum.joining import FETCH_LIMIT_BYTES
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.snapshot_server import Piece
 from kraftlog.wire import INT64
@@ -135,7 +135,7 @@ class Puller:
             piece = self.leader.piece(snapshot, position)
             if piece.error is not None:
                 raise _SnapshotGone(f"snapshot {snapshot.name}: {piece.error}")
-            if not 0 < piece.size_bytes <= FETCH_LIMIT_BYTES:
+            if not 0 < piece.size_bytes <= FILE_LIMIT_BYTES:
                 raise PullError(f"the leader claims {piece.size_bytes} bytes for a snapshot")
             found = self.leader.leader.node_id, piece.size_bytes
             if known not in (None, found):

@@ -162,28 +162,23 @@ def vector_of(log: LogView) -> EpochVector:
 
 
 def claimed_by(entries: Iterable[tuple[int, int]], batches: EpochVector) -> EpochVector:
-    """The vector that a node goes by once it has started: that of its batches, and what the entries
-    of its `leader-epoch-checkpoint` claim above them.
+    """The vector that a node goes by once it has started: the entries of its
+    `leader-epoch-checkpoint`, and of its batches only the epochs above all of them.
 
-    A start adds the epochs of batches that are above all entries, forgets entries at or behind the
-    log's end, and believes the others. Source: Kafka's LeaderEpochFileCache.assign,
+    A start adds those epochs, forgets entries at or behind the log's end, and believes the others:
+    an entry that is lost stays lost. Source: Kafka's LeaderEpochFileCache.assign,
     LogSegment.recover, LogLoader.load; KafkaRaftLog.lastFetchedEpoch.
     """
     read = EpochVector((), 0)
     for epoch, start in entries:
-        read = read.extended(start).assigned(epoch)
-    for epoch, start in batches.entries:
+        if epoch != read.last_epoch or start < read.end_offset:
+            read = read.extended(start).assigned(epoch)
+    for epoch, start in batches.entries if read.entries else ():
         if epoch > read.last_epoch:
             read = read.extended(start).assigned(epoch)
-    above = tuple(
-        (epoch, max(start, batches.start_offset))
-        for epoch, start in read.entries
-        if epoch > batches.last_epoch and start < batches.end_offset
-    )
-    if not above or not batches.entries:
+    if not read.entries:
         return batches
-    kept = batches.truncated(above[0][1]).entries
-    return EpochVector((*kept, *above), batches.end_offset)
+    return read.extended(batches.end_offset).truncated(batches.end_offset)
 
 
 def claimed_of(log: LogView) -> EpochVector:

@@ -39,9 +39,6 @@ Kafka 4.3.1 has both, 3.9.1 neither.
 FORMER_FETCH_BYTES = 8 * MIB
 """What was built in before: for Fetch under an internal name, for FetchSnapshot as a constant.
 """
-FETCH_LIMIT_BYTES = (1 << 31) - 1
-"""FetchSnapshot's position is 32 bits wide in effect: a larger file never reaches a follower whole.
-"""
 FETCH_TIMEOUT_MS = default_of(FETCH_TIMEOUT)
 """Default of controller.quorum.fetch.timeout.ms."""
 

@@ -53,8 +53,15 @@ def newest_ms(quorum: Quorum) -> int | None:
     return max(times, default=None)
 
 
+def counted_snapshots(quorum: Quorum, label: str) -> list[SnapshotView]:
+    """The snapshots that retention counts, and drops, the oldest first: the one at offset 0 too, and
+    those that are not complete, as Kafka goes by the names.
+    """
+    return [one for one in quorum.snapshots_of(label) if one.is_named_as_shipped]
+
+
 def kept_snapshots(quorum: Quorum, label: str) -> list[SnapshotView]:
-    """The snapshots that retention counts, the oldest first."""
+    """The snapshots that hold a state, whole, the oldest first."""
     return [one for one in quorum.snapshots_of(label) if one.is_complete and one.end_offset > 0]
 
 
@@ -73,8 +80,8 @@ def shipped_drops(
     limits: RetentionLimits,
     now: int | None,
 ) -> list[str | None]:
-    """Why Kafka's cleaner would drop each snapshot, oldest first; the newest is never dropped. With
-    each one goes the log below the next.
+    """Why Kafka's cleaner would drop each of the `counted_snapshots`, oldest first; the newest is
+    never dropped. With each one goes the log below the next.
     """
     reasons: list[str | None] = [None] * len(held)
     total = sum(one.evidence.size_bytes for one in held)

@@ -90,7 +90,7 @@ def boot(disk: Disk) -> Boot:
     for one in _first(disk.bad_records, replay_from, extent):
         refusals.append(f"Kafka cannot read on at offset {one.offset}: {one.text}")
     discarded = None if disk.cut is None else disk.vector.end_offset
-    if extent is not found and not found.is_empty:
+    if _is_dropped(found):
         discarded = disk.start_offset
     words = _words(disk, found, latest)
     for one in _first(disk.newer_records, replay_from, extent):
@@ -99,6 +99,13 @@ def boot(disk: Disk) -> Boot:
         )
     reason = "; ".join(refusals) or "; ".join(words) or None
     return Boot(not refusals, reason, extent, latest.id if latest else None, replay_from, discarded)
+
+
+def _is_dropped(found: Extent) -> bool:
+    """Whether there is a log that a snapshot takes the place of; a log that has lost its epochs with
+    its leader-epoch-checkpoint is one too.
+    """
+    return found.is_behind_snapshot and found.start_offset < found.end_offset
 
 
 def _first(records: tuple[BadRecord, ...], start: int, extent: Extent) -> list[BadRecord]:
@@ -122,7 +129,7 @@ def _words(disk: Disk, found: Extent, latest: SnapshotFile | None) -> list[str]:
     words = []
     if disk.cut is not None:
         words.append(f"recovery cuts the log at offset {disk.vector.end_offset}: {disk.cut}")
-    if latest is not None and found.is_behind_snapshot and not found.is_empty:
+    if latest is not None and _is_dropped(found):
         words.append(
             f"snapshot {latest.id.name} is newer than the log's end, so the whole log is dropped"
         )

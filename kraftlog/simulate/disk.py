@@ -14,6 +14,7 @@ import numpy as np
 from kraftlog.log import names
 from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import READING_KINDS, FaultKind
+from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.content import REFUSED, UNKNOWN
@@ -104,9 +105,13 @@ def _recovered(one: ReplicaEvidence) -> tuple[SegmentEvidence | None, int, str |
 
 
 def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
-    """A torn or missing end is not noticed; anything else that cannot be read is."""
+    """A torn or missing end is not noticed; a file that is too large, and anything else that cannot
+    be read, is.
+    """
     if one.evidence.problem:
         return one.evidence.problem
+    if one.evidence.size_bytes > FILE_LIMIT_BYTES:
+        return f"it is larger than {FILE_LIMIT_BYTES:,} bytes, and Kafka opens no such file"
     if one.noticed_damage is not None:
         return one.noticed_damage
     batches = one.evidence.batches

@@ -61,6 +61,16 @@ class Extent:
         latest = self.latest_snapshot
         return latest.epoch if self.is_empty and latest else self.vector.last_epoch
 
+    @property
+    def contradicting_snapshot(self) -> SnapshotId | None:
+        """The latest snapshot, where it does not begin a log that has no epoch: Kafka then knows none
+        to fetch with. Source: Kafka's KafkaRaftLog.lastFetchedEpoch.
+        """
+        latest = self.latest_snapshot
+        if latest is None or not self.is_empty:
+            return None
+        return None if self.start_offset == latest.end_offset == self.end_offset else latest
+
     def end_for_epoch(self, epoch: int) -> EpochEnd:
         """As KIP-595 has it, with snapshots: an epoch that ends at the earliest snapshot is answered
         under the snapshot's epoch, and an empty log has that of its snapshot.

@@ -143,6 +143,8 @@ def _is_lost(booted: Boot, way: Way) -> bool:
 
 BELOW_START = "it would have to cut its log at offset {}, below its start at {}, where Kafka stops with an exception"
 """What Kafka never cuts: its high watermark begins with the log (KafkaRaftLog.truncateTo)."""
+NO_FETCH_EPOCH = "its log is empty at offset {}, and its snapshot {} ends elsewhere: it knows no epoch to fetch with, and Kafka stops with an exception"
+"""What a cut below a snapshot of its own leads to (KafkaRaftLog.lastFetchedEpoch)."""
 
 _Goes = Generator[JoinStep, None, bool]
 """Steps; then whether the way goes on."""
@@ -169,7 +171,7 @@ class _Joiner:
         self._hold(booted.extent)
         goes_on = yield from self._meet(booted.extent)
         while goes_on:
-            extent = boot(self.disk).extent
+            extent = self._extent
             answer = next_answer(self.leader.extent, extent, self.way.dialect)
             if answer.kind == RECORDS:
                 yield from self._take_log(extent)
@@ -184,9 +186,13 @@ class _Joiner:
                     yield self._step("stopped", note=BELOW_START.format(cut, extent.start_offset))
                     return
                 self._hold(extent.truncated(cut))
-                # A snapshot of its own that ends behind the cut brings its end back.
-                goes_on = boot(self.disk).extent.end_offset < extent.end_offset
+                goes_on = self._extent.end_offset < extent.end_offset
                 yield self._step("truncated" if goes_on else "stuck")
+                contradicting = self._extent.contradicting_snapshot
+                if contradicting is not None and self.way.dialect == Dialect.SHIPPED:
+                    why = NO_FETCH_EPOCH.format(cut, contradicting.name)
+                    yield self._step("stopped", note=why)
+                    return
             else:
                 goes_on = False
                 yield self._step("refused", note=self._after(answer.kind))
@@ -285,13 +291,13 @@ class _Joiner:
         sizes, ends = self.leader.batch_sizes[first:], self.leader.batch_ends[first:]
         reached = sizes.cumsum()
         for span in self._answers(sizes, self.leader.batch_segments[first:]):
-            asked = self._ask(boot(self.disk).extent, None, span)
+            asked = self._ask(self._extent, None, span)
             if not self._arrives(span):
                 yield self._late(asked, self._slow(span.size_bytes))
                 return
             self._append(int(ends[reached.searchsorted(span.position + span.size_bytes)]))
             yield self._step(RECORDS, asked)
-        yield self._step(CAUGHT_UP, self._ask(boot(self.disk).extent, None, Span(0, 0)))
+        yield self._step(CAUGHT_UP, self._ask(self._extent, None, Span(0, 0)))
 
     def _answers(self, sizes: Longs, segments: Longs) -> Iterator[Span]:
         """The answers to one Fetch after the other: none goes beyond the end of a segment."""
@@ -313,6 +319,16 @@ class _Joiner:
         self.disk = replace(self.disk, vector=vector.extended(end_offset))
 
     # --- what all steps share --------------------------------------------------------------------
+
+    @property
+    def _extent(self) -> Extent:
+        """What the running node goes by. By the texts a snapshot of its own that ends behind a cut
+        brings its end back; with Kafka only a start would.
+        """
+        if self.way.dialect != Dialect.SHIPPED:
+            return boot(self.disk).extent
+        ids = tuple(sorted(one.id for one in self.disk.snapshots))
+        return Extent(self.disk.start_offset, self.disk.vector, ids)
 
     def _hold(self, extent: Extent) -> None:
         """The disk of a node that has started: what it threw away is gone."""

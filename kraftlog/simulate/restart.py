@@ -357,8 +357,10 @@ class _Judge:
     @staticmethod
     def _claimed(log: LogView) -> Iterator[tuple[str, int | None]]:
         """What a node would go by that its log does not have."""
+        if log.is_empty:
+            return  # Its snapshot says more than a file of the log that it took the place of.
         claimed = claimed_of(log)
-        if claimed.last_epoch != (log.last_epoch or 0):
+        if claimed.last_epoch > (log.last_epoch or 0):
             why = f"its leader-epoch-checkpoint claims epoch {claimed.last_epoch}, of which its log has nothing, and Kafka goes by that: delete the file while the node is stopped"
             yield why, None
 

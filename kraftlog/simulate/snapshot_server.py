@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from kraftlog.quorum.joining import FETCH_LIMIT_BYTES
+from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.simulate.extent import BOOTSTRAP, SnapshotId
 from kraftlog.simulate.fetch import Dialect, Span
 
@@ -106,7 +106,7 @@ def _bad_position(position: int, size_bytes: int, dialect: Dialect) -> str | Non
     beyond = position >= size_bytes if dialect == Dialect.SHIPPED else position > size_bytes
     if position < 0 or beyond:
         return "OFFSET_OUT_OF_RANGE" if dialect == Dialect.V19 else "POSITION_OUT_OF_RANGE"
-    if dialect == Dialect.SHIPPED and position > FETCH_LIMIT_BYTES:
+    if dialect == Dialect.SHIPPED and position > FILE_LIMIT_BYTES:
         return "UNKNOWN_SERVER_ERROR"
     return None
 

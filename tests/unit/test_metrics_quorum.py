@@ -530,6 +530,25 @@ def test_the_cleaner_stops_where_enough_has_gone(tmp_path: Path) -> None:
     assert [row["prunable_segment_bytes"] for row in held.values()] == [BEFORE_SIZE] * 3
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_the_cleaner_counts_what_holds_no_state(is_whole: bool, tmp_path: Path) -> None:
+    """What `format` writes at offset 0, and what is incomplete: Kafka goes by the names. It does so
+    with replica 1 of the golden quorum isolated-healed.
+    """
+    node = quorum(tmp_path)[0]
+    older = node.checkpoint(0, 0) if is_whole else node.checkpoint(3, 1)
+    older.write_bytes(snapshot([], 0, START_MS)[: None if is_whole else -1])
+    total = (
+        sum(one.stat().st_size for one in (older, node.checkpoint(6, 1))) + BEFORE_SIZE + AFTER_SIZE
+    )
+    for limits in (RetentionLimits(max_bytes=total - 1), RetentionLimits(max_ms=8999)):
+        (row,) = advice(tmp_path, limits).values()
+        assert (row["end_offset"], row["shipped_may_advance"], row["rank"]) == (6, True, 1)
+        assert (row["shipped_drops"], row["shipped_reason"]) == (False, None)
+    (row,) = advice(tmp_path, RetentionLimits(max_bytes=total)).values()
+    assert not row["shipped_may_advance"]
+
+
 def test_an_older_snapshot_is_of_use_while_the_log_bridges_it(tmp_path: Path) -> None:
     """Offset 9 is missing on 2: its snapshot at 6 does not lead to the newest one any more."""
     nodes = quorum(tmp_path)

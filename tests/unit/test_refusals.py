@@ -4,6 +4,7 @@ Each text was given to the classes of Kafka 4.0.0, 4.1.1 and 4.3.1 that read suc
 """
 
 import math
+import os
 import struct
 from pathlib import Path
 
@@ -233,6 +234,16 @@ def test_kafka_loads_one_set_of_voters_and_a_level_that_it_knows(
     node.checkpoint(6, 1).write_bytes(controls(*records))
     (found,) = disk(tmp_path).snapshots
     assert found.unreadable == told
+
+
+def test_kafka_opens_no_file_of_two_gibibytes(tmp_path: Path) -> None:
+    """FileRecords: "larger than the maximum allowed segment size of 2147483647"."""
+    path = quorum(tmp_path)[0].checkpoint(6, 1)
+    os.truncate(path, 1 << 31)
+    told = "it is larger than 2,147,483,647 bytes, and Kafka opens no such file"
+    assert [one.unreadable for one in disk(tmp_path).snapshots] == [told]
+    os.truncate(path, (1 << 31) - 1)
+    assert [one.unreadable for one in disk(tmp_path).snapshots] != [told]
 
 
 def without_vote(node: Node, root: Path, voters: tuple[int, ...]) -> tuple[str, ...]:

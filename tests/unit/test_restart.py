@@ -1126,6 +1126,37 @@ def test_an_epoch_that_a_log_does_not_have_is_claimed_by_its_node(tmp_path: Path
     )  # fmt: skip
 
 
+def test_an_epoch_that_a_file_has_lost_is_lost_to_its_node(tmp_path: Path) -> None:
+    """Kafka adds to the file only what is above all its entries. So epoch 1 seems to end where the
+    first one left begins, and a tail of epoch 1 is taken for the leader's own; Kafka 4.3.1's
+    KafkaRaftLog gives these answers.
+    """
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        node.append(leader_change(12, 3, 1, LATER), Batch(13, 3, (NO_OP,), None, LATER))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+    tail = [Batch(8 + one, 1, (NO_OP,), None, LATER) for one in range(4)]
+    nodes[2].write([*healthy_log()[:6], *tail])
+    nodes[2].epochs([(1, 0)])
+    for lost in ([(3, 12)], [(1, 0), (3, 12)]):
+        nodes[0].epochs(lost)
+        rows = found(audit(tmp_path), "epoch_checkpoint_agrees")
+        assert [one.node_id for one in rows] == [1] * (3 - len(lost))
+        fetches = fetch_rows(model_of(tmp_path))
+        told = {one["leader"]: one for one in fetches if one["follower"] == "3"}
+        assert (told["1"]["fetch_offset"], told["1"]["answer"]) == (12, "records")
+        assert told["2"]["diverging_end_offset"] == 8
+
+
+def test_a_node_goes_by_an_older_epoch_where_its_file_lacks_the_last_one(tmp_path: Path) -> None:
+    """An entry where the log ends hides from Kafka that the last epoch is not in the file."""
+    nodes = quorum(tmp_path)
+    nodes[0].epochs([(1, 0), (3, 12)])
+    assert answers(tmp_path)["1"].safety == Safety.UNSAFE
+    told = {one["follower"]: one for one in fetch_rows(model_of(tmp_path)) if one["leader"] == "2"}
+    assert (told["1"]["last_fetched_epoch"], told["1"]["diverging_end_offset"]) == (1, 8)
+
+
 def test_a_tail_under_the_epoch_that_replaces_it_is_not_cut(tmp_path: Path) -> None:
     """The leader takes it for its own: no record is cut, and the two go on apart."""
     root = tmp_path / "replicas"

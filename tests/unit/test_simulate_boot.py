@@ -68,6 +68,17 @@ def test_a_snapshot_that_is_newer_than_the_log_takes_its_place(
     assert started.extent.is_empty == dropped
 
 
+def test_a_log_without_an_epoch_is_dropped_for_any_snapshot() -> None:
+    """Its leader-epoch-checkpoint names offsets behind its end alone, which Kafka forgets: 4.3.1's
+    KafkaRaftLog then opens 6 to 6.
+    """
+    started = boot(Disk(0, EpochVector((), 12), (snapshot(6, 1),)))
+    assert (started.discarded_from_offset, started.extent.end_offset) == (0, 6)
+    assert "the whole log is dropped" in (started.reason or "")
+    empty = boot(Disk(0, EpochVector((), 0), (snapshot(6, 1),)))
+    assert (empty.discarded_from_offset, empty.reason) == (None, None)
+
+
 def test_a_snapshot_that_cannot_be_loaded_stops_the_node() -> None:
     """Kafka does not fall back to an older one."""
     started = boot(Disk(100, LOG, (snapshot(120, 1), snapshot(160, 2, "a batch's CRC is wrong"))))

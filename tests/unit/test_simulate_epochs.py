@@ -77,16 +77,21 @@ def test_an_empty_log_knows_no_epoch() -> None:
 @pytest.mark.parametrize(
     ("entries", "claimed"),
     [
-        # What the batches have above the entries is added; of what is below, nothing is claimed.
+        # What the batches have above the entries is added; what is below goes by the entries.
         ([], ((1, 0), (2, 8))),
         ([(1, 0)], ((1, 0), (2, 8))),
-        ([(1, 0), (2, 7)], ((1, 0), (2, 8))),
+        ([(1, 0), (2, 7)], ((1, 0), (2, 7))),
+        ([(1, 6), (2, 8)], ((1, 6), (2, 8))),
+        ([(2, 8)], ((2, 8),)),
         # An entry takes the place of what stands before it and does not fit.
         ([(1, 0), (9, 5), (2, 8)], ((1, 0), (2, 8))),
         ([(2, 8), (1, 0)], ((1, 0), (2, 8))),
         # At the end of the log, or behind it, nothing was written of an epoch.
         ([(1, 0), (2, 8), (3, 12)], ((1, 0), (2, 8))),
-        ([(1, 0), (7, 20)], ((1, 0), (2, 8))),
+        ([(1, 0), (7, 20)], ((1, 0),)),
+        ([(7, 20)], ()),
+        # Of an epoch's entries the lowest counts.
+        ([(1, 0), (2, 10), (2, 9), (2, 11)], ((1, 0), (2, 9))),
         # The rest is believed.
         ([(1, 0), (2, 8), (3, 9), (5, 11)], ((1, 0), (2, 8), (3, 9), (5, 11))),
         ([(1, 0), (2, 8), (3, 7)], ((1, 0), (3, 7))),
@@ -99,8 +104,9 @@ def test_what_a_node_claims_by_its_file(
     assert claimed_by(entries, vector((1, 0), (2, 8), end=12)) == vector(*claimed, end=12)
 
 
-def test_an_empty_log_claims_nothing_above_its_snapshot() -> None:
-    assert claimed_by([(3, 0)], vector(end=12)) == vector(end=12)
+def test_a_file_beside_an_empty_log_is_believed() -> None:
+    assert claimed_by([(3, 0)], vector(end=12)) == vector((3, 0), end=12)
+    assert claimed_by([(3, 12)], vector(end=12)) == vector(end=12)
 
 
 def test_an_epoch_that_wrote_nothing_is_forgotten() -> None:

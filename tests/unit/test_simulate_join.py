@@ -10,11 +10,12 @@ import pytest
 
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.simulate.boot import Disk, SnapshotFile
-from kraftlog.simulate.extent import Extent, SnapshotId
+from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import (
     BELOW_START,
     CAUGHT_UP,
+    NO_FETCH_EPOCH,
     PIECE,
     JoinStep,
     LeaderLog,
@@ -227,6 +228,31 @@ def test_a_leader_that_holds_nothing_takes_no_snapshot_from_its_follower(dialect
     steps = list(islice(join(mine, nothing, replace(WAY, dialect=dialect)), 20))
     assert names(steps)[-4:] == ["diverging_epoch", "truncated", "diverging_epoch", "stuck"]
     assert steps[-3].disk.vector.end_offset == 0
+
+
+def test_an_empty_log_below_its_own_snapshot_has_no_epoch_to_fetch_with() -> None:
+    """KafkaRaftLog.lastFetchedEpoch throws "Log doesn't have a last fetch epoch and there is a
+    snapshot": only a start would begin at the snapshot's end.
+    """
+    anew = replace(LEADER, extent=Extent(0, EpochVector(((3, 0),), 130)))
+    mine = Disk(0, EpochVector(((1, 0), (2, 8)), 12), (SnapshotFile(SnapshotId(1, 6)),))
+    steps = list(join(mine, anew, WAY))
+    assert names(steps) == ["started", "diverging_epoch", "truncated", "stopped"]
+    assert steps[-1].note == NO_FETCH_EPOCH.format(0, "6-1")
+    assert steps[-1].disk.vector.end_offset == 0
+    # What `format` writes ends where the log does.
+    formatted = replace(mine, snapshots=(SnapshotFile(BOOTSTRAP),))
+    assert names(list(join(formatted, anew, WAY)))[-1] == CAUGHT_UP
+
+
+def test_a_log_that_is_cut_below_its_own_snapshot_goes_on_from_the_cut() -> None:
+    mine = Disk(0, EpochVector(((1, 0), (2, 40)), 120), (SnapshotFile(SnapshotId(2, 60)),))
+    parted = replace(LEADER, extent=Extent(0, EpochVector(((1, 0), (3, 50)), 130)))
+    steps = list(join(mine, parted, WAY))
+    assert names(steps)[:3] == ["started", "diverging_epoch", "truncated"]
+    assert steps[2].disk.vector == EpochVector(((1, 0),), 40)
+    asked = next(one.request for one in steps[3:] if one.request)
+    assert (asked.fetch_offset, asked.last_fetched_epoch) == (40, 1)
 
 
 def test_version_19_throws_its_log_away_first() -> None:

@@ -74,6 +74,23 @@ fault(
     sound=retained(metadata_max_retention_ms=4000),
 )(retained(metadata_max_retention_ms=3999))  # fmt: skip
 """The older snapshot was 6 s older than the newest record: half as much again is let pass."""
+
+
+def formatted(**values: object) -> Damage:
+    """What `format` wrote at offset 0 was never dropped."""
+
+    def damage(nodes: list[Node]) -> None:
+        nodes[0].checkpoint(0, 0).write_bytes(snapshot([], 0, START_MS))
+        everywhere(nodes, NO_OP, ms=LOOKED)
+        settings(nodes[0], **values)
+
+    return damage
+
+
+fault(
+    "retention_keeps_up", "warning", "1", says="in 1 snapshot and the log below",
+    sound=formatted(metadata_max_retention_ms=6000),
+)(formatted(metadata_max_retention_ms=5999))  # fmt: skip
 fault(
     "retention_keeps_up", "warning", "1", says="has taken no snapshot for",
     sound=retained(metadata_log_max_record_bytes_between_snapshots=100),

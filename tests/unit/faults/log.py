@@ -417,6 +417,15 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").write_bytes(b"")
 
 
+@fault(
+    "epoch_checkpoint_agrees", "warning", "1", 0, says="lacks an entry: epoch 1 begins at 0",
+    sound=lambda nodes: nodes[0].epochs([(1, 6), (2, 8)]),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka cuts the file where a snapshot ends, and keeps the epoch that reaches over it."""
+    nodes[0].epochs([(2, 8)])
+
+
 @fault("epoch_checkpoint_agrees", "info", "1", says="is missing")
 def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").unlink()

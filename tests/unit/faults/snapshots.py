@@ -106,17 +106,27 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "snapshot_too_large_to_fetch", "warning", "1", says="No follower can fetch it whole",
+    "snapshot_too_large_to_fetch", "critical", "1", says="the node does not start with it",
     also="snapshot_footer_last",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     _grown(nodes[0], GIB_2)
 
 
+@fault(
+    "snapshot_too_large_to_fetch", "warning", "1", says="retention stops at it",
+    also="snapshot_footer_last",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka opens an older snapshot only to ask its size."""
+    nodes[0].checkpoint(9, 2).write_bytes(snapshot(STORED, 2, START_MS + 6000))
+    _grown(nodes[0], GIB_2)
+
+
 @fault("snapshot_too_large_to_fetch", "info", "2", says="2,147,483,647 bytes",
        also="snapshot_footer_last")  # fmt: skip
 def _(nodes: list[Node]) -> None:
-    """The largest position that 32 bits hold can still be fetched."""
+    """The largest file that 32 bits count can still be opened."""
     _grown(nodes[1], GIB_2 - 1)
 
 
