@@ -285,6 +285,36 @@ def test_a_voter_that_lags_says_nothing_of_the_last_leader_of_a_shutdown(tmp_pat
     assert rows_of(tmp_path, "newest_leader_commits")
 
 
+def test_logs_that_share_no_batch_agree_nowhere(tmp_path: Path) -> None:
+    """2 holds the first of its batches that can be read where 1 has a hole; in front of it both lack
+    something, and behind it they differ.
+    """
+    nodes = quorum(tmp_path)
+    for node, epoch in zip(nodes, (6, 1, 1), strict=True):
+        for path in node.folder.glob("0000*"):
+            path.unlink()
+        node.epochs([(epoch, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=epoch)
+    mine = [leader_change(0, 6, 1), Batch(1, 6, (NO_OP,)), Batch(2, 6, (NO_OP,))]
+    mine += [Batch(4, 6, (NO_OP,)), Batch(5, 6, (NO_OP,))]
+    nodes[0].segment(0).write_bytes(b"".join(one.raw() for one in mine))
+    theirs = [Batch(base, 1, (NO_OP,), None, LATER) for base in range(3, 8)]
+    for node in nodes[1:]:
+        node.segment(0).write_bytes(bytes(300) + b"".join(one.raw() for one in theirs))
+    shutil.rmtree(nodes[2].home)
+    seen = quorum_of(tmp_path)
+    for one, other in ("12", "21"):
+        pair = seen.comparisons[one, other]
+        assert (pair.common_start, pair.common_end, pair.begins_alike) == (3, 3, False)
+    assert seen.surely_agree(*seen.logs) == 0
+    assert (seen.bounds.lower, seen.bounds.shown) == (0, 0)
+    # With nothing behind it, no offset is in both.
+    nodes[1].segment(0).write_bytes(bytes(300) + theirs[0].raw())
+    seen = quorum_of(tmp_path)
+    assert not any(one.shares_offsets for one in seen.comparisons.values())
+    assert seen.surely_agree(*seen.logs) == 0
+
+
 @pytest.mark.parametrize("led", [True, False], ids=["it led the epoch", "nothing tells the epoch"])
 def test_who_holds_another_history_holds_nothing_of_what_a_voter_has_lost(
     led: bool, tmp_path: Path
