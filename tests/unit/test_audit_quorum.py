@@ -285,6 +285,25 @@ def test_a_voter_that_lags_says_nothing_of_the_last_leader_of_a_shutdown(tmp_pat
     assert rows_of(tmp_path, "newest_leader_commits")
 
 
+def test_what_voters_have_lost_does_not_show_that_a_leader_committed_nothing(
+    tmp_path: Path,
+) -> None:
+    """A majority held epoch 2, and says so; the third voter was not there."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
+        cut(node, AT[8])
+    nodes[2].epochs([(1, 0)])
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
+    assert {one.replica for one in rows_of(tmp_path, "log_end_lost")} == {"1", "2"}
+    assert not rows_of(tmp_path, "newest_leader_commits")
+    # The same of voters that never heard of it.
+    for node in (nodes[0], nodes[2]):
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=2, leaderEpoch=2)
+    assert rows_of(tmp_path, "newest_leader_commits")
+
+
 def test_logs_that_share_no_batch_agree_nowhere(tmp_path: Path) -> None:
     """2 holds the first of its batches that can be read where 1 has a hole; in front of it both lack
     something, and behind it they differ.
