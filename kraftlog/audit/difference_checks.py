@@ -17,6 +17,7 @@ from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, sid
 from kraftlog.audit.triage import called, fetch_again, replicas_text
 from kraftlog.plain import counted, natural, numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.at_hand import cluster_names
+from kraftlog.quorum.departures import Replacement
 from kraftlog.quorum.divergence import Comparison, DifferingRun, replacing_epoch, truncation_offset
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -253,17 +254,21 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
     is what a leader that was cut off leaves behind. The node cuts the tail by itself when it finds
     the newer leader. The finding says whether it is proven that none of it was committed. Where
     retention has removed what the other replicas held there, the tail may begin below the offset
-    that the finding names, which then says so.""",
+    that the finding names, which then says so. Where the others have lost what they went on with,
+    the leader-epoch-checkpoint of one of them tells where a newer epoch began.""",
     advice="""Read in the finding what is lost, and whether it is proven that none of it was
     committed. If that is proven, do again what is still wanted, and let a voter with a tail cut it
     and catch up before another voter goes down. If it is not, keep the folder. Before the node
     starts, bring the copies that the finding names.""",
 )  # fmt: skip
 def tails(quorum: Quorum) -> Iterator[BadRow]:
-    told: set[str] = set()
+    told = set(quorum.replaced)
+    for label, one in quorum.replaced.items():
+        yield _replaced_row(quorum, quorum.by_label[label], one)
     for log, found in _by_copy(quorum, quorum.is_tail):
-        told.add(log.label)
-        yield _tail_row(quorum, log, found)
+        if log.label not in told:
+            told.add(log.label)
+            yield _tail_row(quorum, log, found)
     yield from _other_differences(quorum, told)
 
 
@@ -310,6 +315,41 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
             "is_proven_uncommitted": proven,
             "contradicted_by": sorted({pair[0].other.label for pair in found}),
             **_both_sides(quorum, side),
+        },
+    )
+
+
+def _replaced_row(quorum: Quorum, log: LogView, one: Replacement) -> BadRow:
+    """A tail of which only an epoch checkpoint tells: what replaced it may be lost, so that it is not
+    known whether a restart cuts it.
+    """
+    lost = _lost(log, one.offset)
+    types = _types(quorum, log, one.offset, lost["records"])
+    objects = known_losses(quorum, log.label, one.offset)
+    told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
+    other = quorum.by_label[one.replica]
+    return at_batch(
+        log,
+        int(log.rows[log.index_at(one.offset)]),
+        f"{sentence(called(quorum, log))} carries an uncommitted tail of epoch {one.epoch} from offset {one.offset} on. "
+        f"By the leader-epoch-checkpoint of {called(quorum, other)}, epoch {one.newer_epoch} began at offset {one.newer_start}; no log at hand shows what it wrote there. "
+        "A leader holds all that is committed when it is elected, so nothing of the tail was committed before that. "
+        f"{_fate_in_words(quorum, one.newer_epoch, proven=False)} "
+        f"Where no voter holds epoch {one.newer_epoch} any more, a voter with the tail could be elected, and the tail would become the quorum's history. "
+        f"If the tail is cut, this goes with it. {told}",
+        one.offset,
+        log.end_offset,
+        epoch=one.epoch,
+        other_replica=one.replica,
+        evidence={
+            "confirmed_end_offset": quorum.confirmed_ends[log.label],
+            "records_lost": lost["records"],
+            "size_bytes_lost": lost["size_bytes"],
+            "types_lost": dict(types.most_common()),
+            "objects_lost": objects,
+            "who": called(quorum, log),
+            "is_proven_uncommitted": False,
+            "contradicted_by": [one.replica],
         },
     )
 

@@ -208,8 +208,10 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
             for voter, logs in quorum.holders.items()
             if voter not in holders
         ]
-        # What a voter held that lacks committed records, nothing tells.
-        telling = [log for log in lacking if _holds_committed(quorum, log)]
+        # What a voter held that has lost its end, or lacks committed records, nothing tells.
+        telling = [
+            log for log in lacking if _holds_committed(quorum, log) and not quorum.witnesses(log)
+        ]
         is_told = len(quorum.holders) - len(telling) < quorum.bounds.majority
         # A quorum that is shut down elects a last leader, whom nobody is left to follow.
         if is_told and not all(is_closed_at_end(log) for log in telling):

@@ -21,9 +21,22 @@ from kraftlog.quorum.divergence import (
     replacing_epoch,
 )
 from kraftlog.quorum.electorate import Electorate
-from kraftlog.quorum.ends import begins_newer
+from kraftlog.quorum.ends import begins_newer, noted_vector
+from kraftlog.quorum.epochs import truncation_offset, vector_of
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
+
+
+class Replacement(NamedTuple):
+    """A log of `epoch` at `offset`, which the leader of a newer epoch did not hold there: that one
+    began at `newer_start`, by the epoch checkpoint of `replica`.
+    """
+
+    offset: int
+    epoch: int
+    newer_epoch: int
+    newer_start: int
+    replica: str
 
 
 @dataclass(frozen=True)
@@ -129,10 +142,58 @@ class Departures(Electorate):
 
     @cached_property
     def tail_starts(self) -> dict[str, int]:
-        """For each replica with an uncommitted tail, the lowest offset at which one is seen. It may
-        begin further below, which `confirmed_ends` tells.
+        """For each replica with an uncommitted tail, the lowest offset at which one is seen, or from
+        which on it is replaced. It may begin further below, which `confirmed_ends` tells.
         """
+        return self._seen_tails | {label: one.offset for label, one in self.replaced.items()}
+
+    @cached_property
+    def _seen_tails(self) -> dict[str, int]:
         return self._starts(self.is_tail)
+
+    @cached_property
+    def replaced(self) -> dict[str, Replacement]:
+        """The replicas whose logs go on in an older epoch where a newer one began, by the epoch
+        checkpoint of a replica that has lost its batches from there on; no log at hand shows that.
+
+        Kafka writes such an entry for a leader when it is elected, for a follower as it appends the
+        first batch of the epoch. A leader holds all that was committed when it is elected, so that
+        nothing of an older epoch behind that was (Raft's leader completeness).
+        """
+        noted = [(log, vector) for log in self.peers if (vector := noted_vector(log)) is not None]
+        found: dict[str, Replacement] = {}
+        for other, vector in noted:
+            for log in self.peers:
+                own = noted_vector(log) or vector_of(log)
+                cut = truncation_offset(own, vector)
+                end = self._seen_tails.get(log.label, log.end_offset or 0)
+                is_older = own.last_epoch < vector.last_epoch
+                if is_older and (other.end_offset or 0) <= cut < end:
+                    epoch = own.epoch_at(cut)
+                    begun = next(one for one in vector.entries if one[0] > epoch)
+                    if self._may_be_replaced(log, cut, begun[0]):
+                        one = Replacement(cut, epoch, *begun, other.label)
+                        found[log.label] = min(one, found.get(log.label, one))
+        return found
+
+    def _may_be_replaced(self, log: LogView, offset: int, newer: int) -> bool:
+        """Whether nothing shows that what a log holds from an offset on was committed before a newer
+        epoch.
+        """
+        index = log.index_at(offset)
+        if index < 0 or int(log.base[index]) != offset or log.label in self.fork_starts:
+            return False
+        is_told = offset < self.committed_by_describe and log.label in self.vouched_for
+        is_in_snapshot = any(
+            one.is_complete and one.end_offset > offset and one.epoch < newer
+            for one in self._voters_snapshots
+        )
+        elected = log.elections.get(int(log.epochs[index]))
+        current = self.voter_set.ids if self.voter_set else ()
+        voters = elected.voters if elected is not None else frozenset(current)
+        holders = {one.evidence.node_id for one in self.holding(log, offset)} & voters
+        is_held = bool(voters) and len(holders) > len(voters) // 2
+        return not (is_told or is_in_snapshot or is_held)
 
     @cached_property
     def fork_starts(self) -> dict[str, int]:

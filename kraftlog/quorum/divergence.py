@@ -43,8 +43,9 @@ class DifferingRun:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One pair of logs. `common_end` is the end of the largest prefix on which they agree, None
-    where they share no offset.
+    """One pair of logs. `common_end` is the end of the largest prefix on which they agree: where the
+    later one begins, if they differ in the first offset that both hold. None where they share no
+    offset.
     """
 
     one: LogView
@@ -63,7 +64,7 @@ class Comparison:
 
     @property
     def begins_alike(self) -> bool:
-        """Whether both hold the same batch where the later one begins."""
+        """Whether both hold the same batch before they differ anywhere."""
         return self.common_end is not None and self.common_end > self.common_start
 
     @property
@@ -97,7 +98,7 @@ class Comparison:
 
 def compare(one: LogView, other: LogView, are_alike: bool = False) -> Comparison:
     """What two logs hold at the offsets that both of them hold; nothing is looked at where it is
-    known that they differ nowhere.
+    known that they differ nowhere, and both hold the first of them.
     """
     if one.is_empty or other.is_empty:
         return Comparison(one, other, None, ())
@@ -105,15 +106,18 @@ def compare(one: LogView, other: LogView, are_alike: bool = False) -> Comparison
     high = min(int(one.last[-1]), int(other.last[-1])) + 1
     if low >= high:
         return Comparison(one, other, None, ())
-    if are_alike:
+    if are_alike and one.index_at(low) >= 0 and other.index_at(low) >= 0:
         return Comparison(one, other, high, ())
     mine, theirs = _slice(one, low, high), _slice(other, low, high)
     if len(mine) == len(theirs) and _equal(one, mine, other, theirs).all():
         return Comparison(one, other, high, ())
     mine, partner = _beside(one, mine, other)
+    if not len(mine):
+        return Comparison(one, other, None, ())
     differs = ~_equal(one, mine, other, partner)
     runs = tuple(_runs(one, other, mine, partner, differs))
-    return Comparison(one, other, runs[0].start if runs else high, runs)
+    end = runs[0].start if runs else high
+    return Comparison(one, other, low if differs[0] else end, runs)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 
 from kraftlog.log.batch import MIN_RECORD_SIZE
 from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.quorum.epochs import EpochVector, vector_of
 from kraftlog.quorum.evidence import IndexEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
@@ -197,6 +198,23 @@ def begins_newer(log: LogView, epoch: int, offset: int) -> bool:
     before it.
     """
     return any(one >= epoch and start <= offset for one, start in log.epoch_entries)
+
+
+def noted_vector(log: LogView) -> EpochVector | None:
+    """The epochs of a log with those that its epoch checkpoint begins behind its end; None where it
+    begins none, or where the file need not be that of this log: the batches tell otherwise, or the
+    node's quorum-state does not know such an epoch.
+    """
+    batches, state = vector_of(log), log.evidence.state_file
+    noted = [one for one in _noted_behind(log, batches.end_offset) if one[0] > batches.last_epoch]
+    is_own = all(
+        batches.epoch_at(start) == epoch
+        for epoch, start in log.epoch_entries
+        if start < batches.end_offset
+    )
+    if not noted or not is_own or state is None or state.leader_epoch < noted[-1][0]:
+        return None
+    return EpochVector((*batches.entries, *noted), noted[-1][1] + 1)
 
 
 def _of_segments(log: LogView, end: int) -> Iterator[Witness]:

@@ -55,6 +55,9 @@ def unknown(found: Recovered) -> Iterator[str]:
     if found.bounds.open_voters:
         who = _voters(found.bounds.open_voters)
         yield f"What {who} held after the end of the copy: nothing proves that the log ended there."
+    for end in found.lost_ends:
+        held = offsets_text(end.start_offset, end.end_offset)
+        yield f"What {end.replica} held at {held}: {end.words}. It is lost, unless the rest of that log is found."
     for label, confirmed in found.unseen:
         yield f"What of {label} is lost from offset {confirmed} on and not told above: where it leaves the history of this plan is out of sight, as the other copies begin later."
     for fault in image.faults[:TOLD]:

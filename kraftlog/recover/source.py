@@ -10,6 +10,7 @@ committed is left out. Source: KIP-595, KIP-630 "Motivation", KAFKA-14205.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
@@ -35,6 +36,7 @@ class Cause(StrEnum):
     SECOND_HISTORY = "The voters of this side had committed them, too."
     UNCOMMITTED = "They contradict the history above, and none of them was committed."
     UNPROVEN = "They contradict the history above, and may have been committed."
+    REPLACED = "The leader of a newer epoch was elected without them, by the leader-epoch-checkpoint of a copy. They may have been committed later."
     DIFFERENT = "They differ from what is committed."
     OPEN = "They begin with an open transaction: it has no end before the offset that counts here, so that nothing of it has an effect."
     AFTER = "They come after what can have been committed, or nothing at hand leads up to them."
@@ -73,6 +75,17 @@ class OldBroker:
             yield one, f"{inside}/meta.properties"
 
 
+class LostEnd(NamedTuple):
+    """What the log of a copy once held that no copy holds in the history of the image: offsets
+    [start, end); `words` say how that is known.
+    """
+
+    replica: str
+    start_offset: int
+    end_offset: int
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The image that a new quorum begins with, and of which copies the logs are that it is read
@@ -80,8 +93,8 @@ class Recovered:
     an open transaction is left out from `open_since` on. `bounds` and `cluster_id` are the old
     quorum's, `brokers` are those that it knows. `apart` are the copies and snapshots of other
     quorums, in words. `unseen` are the copies that leave the history out of sight, and how far
-    others confirm them. The image begins with a snapshot of `snapshot_of`, at `snapshot_end`, or
-    with the log.
+    others confirm them; `lost_ends` is what files witness behind all that is held. The image begins
+    with a snapshot of `snapshot_of`, at `snapshot_end`, or with the log.
     """
 
     image: Image
@@ -94,6 +107,7 @@ class Recovered:
     cluster_id: str | None
     apart: tuple[str, ...] = ()
     unseen: tuple[tuple[str, int], ...] = ()
+    lost_ends: tuple[LostEnd, ...] = ()
     open_since: int | None = None
     snapshot_end: int = 0
 
@@ -123,6 +137,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         names[0] if names else None,
         tuple(_apart(quorum)),
         tuple(_unseen(quorum)),
+        tuple(_lost_ends(quorum, image.end_offset)),
         open_since,
         0 if base is None else base.end_offset,
     )
@@ -135,6 +150,16 @@ def _unseen(quorum: Quorum) -> Iterator[tuple[str, int]]:
         confirmed = quorum.confirmed(log.label, end)
         if confirmed < quorum.leaves(log.label, end):
             yield log.label, confirmed
+
+
+def _lost_ends(quorum: Quorum, end: int) -> Iterator[LostEnd]:
+    """What the files beside each log witness that neither it nor the history of the image holds."""
+    end = max([end, *quorum.chain.end[-1:].tolist()])
+    for log in quorum.peers:
+        start = max(end, log.end_offset or 0)
+        for one in quorum.witnesses(log)[:1]:
+            if one.end_offset > start:
+                yield LostEnd(log.label, start, one.end_offset, one.words)
 
 
 def _apart(quorum: Quorum) -> Iterator[str]:
@@ -253,6 +278,8 @@ def _cause(
     if quorum.fork_starts.get(label) == start:
         return Cause.SECOND_HISTORY
     if quorum.tail_starts.get(label) == start:
+        if label in quorum.replaced:
+            return Cause.REPLACED
         return Cause.UNCOMMITTED if label in quorum.never_committed else Cause.UNPROVEN
     if start < image.end_offset:
         return Cause.DIFFERENT if start < image.committed_offset else Cause.UNPROVEN

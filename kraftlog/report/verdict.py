@@ -156,25 +156,27 @@ def _critical(findings: list[Row], known: Mapping[str, str]) -> str:
 
 def _tails(findings: list[Row], known: Mapping[str, str]) -> list[str]:
     """One clause for each group of tails that begin at one offset; controllers first, in order."""
-    groups: dict[tuple[int, bool, bool], list[Row]] = defaultdict(list)
+    groups: dict[tuple[int, bool, bool, bool], list[Row]] = defaultdict(list)
     for row in findings:
         evidence = row["evidence"]
-        if "truncation_offset" in evidence and "who" in evidence:
+        if "who" in evidence:
             proven = bool(evidence.get("is_proven_uncommitted"))
-            hides = (
-                evidence.get("confirmed_end_offset", row["offset"]) < evidence["truncation_offset"]
-            )
-            groups[row["offset"], hides, proven].append(row)
+            cut = evidence.get("truncation_offset")
+            hides = cut is not None and evidence.get("confirmed_end_offset", row["offset"]) < cut
+            groups[row["offset"], cut is not None, hides, proven].append(row)
     return [_tail(*key, rows, known) for key, rows in sorted(groups.items())]
 
 
-def _tail(start: int, hides: bool, proven: bool, rows: list[Row], known: Mapping[str, str]) -> str:
+def _tail(
+    start: int, is_cut: bool, hides: bool, proven: bool, rows: list[Row], known: Mapping[str, str]
+) -> str:
     ordered = sorted(rows, key=lambda row: (_is_broker(row, known), row["node_id"] or 0))
     names = list(dict.fromkeys(_who(row, known) for row in ordered))
     verb = "carries" if len(names) == 1 else "carry"
     what = "none of it committed" if proven else "whether any of it was committed is not proven"
     who, below = nodes_text(names), " or below" if hides else ""
-    return f"{who} {verb} an uncommitted tail from offset {start:,}{below} on that a restart cuts ({what})"
+    cut = " that a restart cuts" if is_cut else ""
+    return f"{who} {verb} an uncommitted tail from offset {start:,}{below} on{cut} ({what})"
 
 
 def _is_broker(row: Row, known: Mapping[str, str]) -> bool:

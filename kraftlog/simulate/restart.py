@@ -408,7 +408,12 @@ class _Judge:
                     committed = f"offset {run.start}, which is committed"
                     why = f"it differs from replica {other} at {committed}"
                     yield Safety.UNSAFE, why, None
-        if fates:
+        if (one := quorum.replaced.get(log.label)) is not None:
+            other = called(quorum, quorum.by_label[one.replica])
+            began = f"epoch {one.newer_epoch} began at offset {one.newer_start} by the leader-epoch-checkpoint of {other}"
+            why = f"{began}, without its records of epoch {one.epoch} from offset {one.offset} on: a restart may cut them, or bring them back as the quorum's history"
+            yield Safety.UNKNOWN, why, one.offset
+        elif fates:
             start = min(start for start, _ in fates)
             below = " or below" if quorum.tail_hides(log.label) else ""
             cut = f"records from offset {start}{below} on are cut"

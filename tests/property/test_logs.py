@@ -213,7 +213,13 @@ def test_two_logs_side_by_side(pair: tuple[list[Placed], list[Placed]]) -> None:
          run.equal_after)
         for run in found.runs
     ] == told  # fmt: skip
-    assert found.common_end == (told[0][0] if told else high)
+    end: int | None = told[0][0] if told else high
+    if not beside:
+        end = None
+    elif differs[0]:
+        end = low
+    assert found.common_end == end
+    assert found.begins_alike == any(not one for one in differs[:1])
     columns = found.one.evidence.log, found.other.evidence.log
     described = {}
     for run in runs:

@@ -285,6 +285,55 @@ def test_a_voter_that_lags_says_nothing_of_the_last_leader_of_a_shutdown(tmp_pat
     assert rows_of(tmp_path, "newest_leader_commits")
 
 
+def test_what_voters_have_lost_does_not_show_that_a_leader_committed_nothing(
+    tmp_path: Path,
+) -> None:
+    """A majority held epoch 2, and says so; the third voter was not there."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
+        cut(node, AT[8])
+    nodes[2].epochs([(1, 0)])
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
+    assert {one.replica for one in rows_of(tmp_path, "log_end_lost")} == {"1", "2"}
+    assert not rows_of(tmp_path, "newest_leader_commits")
+    # The same of voters that never heard of it.
+    for node in (nodes[0], nodes[2]):
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=2, leaderEpoch=2)
+    assert rows_of(tmp_path, "newest_leader_commits")
+
+
+def test_logs_that_share_no_batch_agree_nowhere(tmp_path: Path) -> None:
+    """2 holds the first of its batches that can be read where 1 has a hole; in front of it both lack
+    something, and behind it they differ.
+    """
+    nodes = quorum(tmp_path)
+    for node, epoch in zip(nodes, (6, 1, 1), strict=True):
+        for path in node.folder.glob("0000*"):
+            path.unlink()
+        node.epochs([(epoch, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=epoch)
+    mine = [leader_change(0, 6, 1), Batch(1, 6, (NO_OP,)), Batch(2, 6, (NO_OP,))]
+    mine += [Batch(4, 6, (NO_OP,)), Batch(5, 6, (NO_OP,))]
+    nodes[0].segment(0).write_bytes(b"".join(one.raw() for one in mine))
+    theirs = [Batch(base, 1, (NO_OP,), None, LATER) for base in range(3, 8)]
+    for node in nodes[1:]:
+        node.segment(0).write_bytes(bytes(300) + b"".join(one.raw() for one in theirs))
+    shutil.rmtree(nodes[2].home)
+    seen = quorum_of(tmp_path)
+    for one, other in ("12", "21"):
+        pair = seen.comparisons[one, other]
+        assert (pair.common_start, pair.common_end, pair.begins_alike) == (3, 3, False)
+    assert seen.surely_agree(*seen.logs) == 0
+    assert (seen.bounds.lower, seen.bounds.shown) == (0, 0)
+    # With nothing behind it, no offset is in both.
+    nodes[1].segment(0).write_bytes(bytes(300) + theirs[0].raw())
+    seen = quorum_of(tmp_path)
+    assert not any(one.shares_offsets for one in seen.comparisons.values())
+    assert seen.surely_agree(*seen.logs) == 0
+
+
 @pytest.mark.parametrize("led", [True, False], ids=["it led the epoch", "nothing tells the epoch"])
 def test_who_holds_another_history_holds_nothing_of_what_a_voter_has_lost(
     led: bool, tmp_path: Path

@@ -5,7 +5,7 @@ go on in epoch 2 to 362.
 """
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.recover.plan import unknown
-from kraftlog.recover.source import recovered
+from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import FOLDER, audit, batch_starts
@@ -194,3 +194,125 @@ def test_who_lags_in_sight_of_the_others_loses_nothing(tmp_path: Path) -> None:
     told = restart_of(quorum_of(replicas), "12")
     assert told.safety == Safety.SAFE
     assert told.reason == "nothing is lost; what is missing comes from the leader"
+
+
+# --- what only an epoch checkpoint tells ------------------------------------------------------------
+
+
+def cut_at(folder: Path, end: int) -> None:
+    """A log that ends earlier, with its side files as they were."""
+    path = folder / FOLDER / f"{0:020d}.log"
+    raw = path.read_bytes()
+    path.write_bytes(raw[: _position(raw, end)])
+
+
+def cut_logs(root: Path, labels: Iterable[str], lost: Iterable[str]) -> Path:
+    """Copies of the golden, of which some have lost their logs from offset 120 on."""
+    replicas = root / "replicas"
+    for label in labels:
+        shutil.copytree(DATA / "isolated" / "replicas" / label, replicas / label)
+    for label in lost:
+        cut_at(replicas / label, 120)
+    return replicas
+
+
+@pytest.mark.parametrize(
+    ("labels", "lost"), [(("2", "3", "12"), ("3",)), (("1", "2", "3"), ("1", "3"))]
+)
+def test_a_checkpoint_tells_what_a_newer_leader_was_elected_without(
+    tmp_path: Path, labels: tuple[str, ...], lost: tuple[str, ...]
+) -> None:
+    replicas = cut_logs(tmp_path, labels, lost)
+    found, stale = quorum_of(replicas), set(labels) & set(STALE)
+    assert found.tail_starts == dict.fromkeys(stale, 176)
+    assert set(found.replaced) == stale
+    assert found.replaced["2"][:4] == (176, 1, 2, 176)
+    plan = recovered(found)
+    assert (plan.image.end_offset, plan.image.epoch) == (176, 1)
+    topics = {value["name"] for value in plan.image.state.rows("topics").values()}
+    assert "ghost-topic-a" not in topics
+    assert {(one.replica, one.start_offset, one.cause) for one in plan.left_out} == {
+        (label, 176, Cause.REPLACED) for label in stale
+    }
+    # The quorum went on, and what it wrote is named.
+    assert [(one.replica, one.start_offset, one.end_offset) for one in plan.lost_ends] == [
+        (label, 176, 315) for label in lost
+    ]
+    assert any(f"What {lost[0]} held at offsets 176 to 314: " in text for text in unknown(plan))
+    for label in stale:
+        told = restart_of(found, label)
+        assert (told.safety, told.lost_from) == (Safety.UNKNOWN, 176)
+        assert "bring them back as the quorum's history" in told.reason
+        assert "start it first" not in told.reason
+    rows = [one.row for one in audit(replicas).findings if one.check == "uncommitted_tail_diverged"]
+    assert {(row.replica, row.offset, row.other_replica) for row in rows} == {
+        (label, 176, lost[0]) for label in stale
+    }
+    assert all("nothing of the tail was committed before that" in row.message for row in rows)
+
+
+def _older_state(folder: Path) -> None:
+    path = folder / "quorum-state"
+    path.write_text(path.read_text().replace('"leaderEpoch":2', '"leaderEpoch":1'))
+
+
+def _of_another_log(folder: Path) -> None:
+    (folder / "leader-epoch-checkpoint").write_text("0\n3\n1 0\n2 100\n3 176\n")
+
+
+def _amid_a_batch(folder: Path) -> None:
+    (folder / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n2 173\n")
+
+
+def _of_the_same_epoch(folder: Path) -> None:
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n1 0\n")
+
+
+@pytest.mark.parametrize(
+    "change", [_older_state, _of_another_log, _amid_a_batch, _of_the_same_epoch]
+)
+def test_a_checkpoint_that_nothing_bears_out_tells_nothing(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    replicas = cut_logs(tmp_path, ("2", "3", "12"), ("3",))
+    assert quorum_of(replicas).replaced
+    change(replicas / "3" / FOLDER)
+    found = quorum_of(replicas)
+    assert (found.replaced, found.tail_starts) == ({}, {})
+    assert recovered(found).image.end_offset == 243
+
+
+def test_a_checkpoint_is_not_believed_against_what_was_committed(tmp_path: Path) -> None:
+    """A majority holds the records, or a snapshot holds their state."""
+    replicas = cut_logs(tmp_path, ("2", "3", "12"), ("3",))
+    out = tmp_path / "taken"
+    assert main(["checkpoint", str(replicas / "2"), "--at", "200", "--out", str(out)]) == 0
+    (taken,) = out.rglob(f"{200:020d}-*.checkpoint")
+    placed = Path(shutil.copy(taken, replicas / "12" / FOLDER))
+    assert quorum_of(replicas).replaced == {}
+    placed.unlink()
+    assert quorum_of(replicas).replaced
+    shutil.rmtree(replicas / "12")
+    shutil.copytree(replicas / "2", replicas / "1")
+    meta = (DATA / "isolated" / "replicas" / "1" / "meta.properties").read_text()
+    (replicas / "1" / "meta.properties").write_text(meta)
+    assert quorum_of(replicas).replaced == {}
+
+
+def test_a_log_of_a_still_newer_epoch_is_not_replaced(tmp_path: Path) -> None:
+    """Its own checkpoint tells so, though its own log has lost that epoch as well."""
+    replicas = cut_logs(tmp_path, ("2", "3", "12"), ("3",))
+    folder = replicas / "2" / FOLDER
+    (folder / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n3 243\n")
+    state = folder / "quorum-state"
+    state.write_text(state.read_text().replace('"leaderEpoch":1', '"leaderEpoch":3'))
+    found = quorum_of(replicas)
+    assert set(found.replaced) == {"12"}
+    assert found.tail_starts == {"12": 176}
+
+
+def test_a_log_that_shows_the_newer_epoch_tells_more(tmp_path: Path) -> None:
+    found = quorum_of(cut_logs(tmp_path, ("1", "2", "3"), ("3",)))
+    assert (found.tail_starts, found.replaced) == ({"2": 176}, {})
+    plan = recovered(found)
+    assert (plan.image.end_offset, plan.lost_ends) == (362, ())

@@ -67,6 +67,28 @@ def _(nodes: list[Node]) -> None:
     cut(nodes[1], AT[7])
 
 
+def _led_on(*epochs: tuple[int, int]) -> Damage:
+    """All logs end in epoch 1, and that of 1 after the others; 3 may have led epoch 2."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            node.checkpoint(6, 1).unlink()
+            cut(node, AT[8] if node is nodes[0] else AT[7])
+            node.epochs([(1, 0)])
+            node.quorum_state(leaderId=1, leaderEpoch=1)
+        nodes[0].append(Batch(8, 1, (topic("d", 4),), None, LATER))
+        nodes[2].epochs([(1, 0), *epochs])
+        nodes[2].quorum_state(leaderId=3 if epochs else 1, leaderEpoch=len(epochs) + 1)
+
+    return damage
+
+
+fault(
+    "uncommitted_tail_diverged", "warning", "1", 8, also="log_end_lost", sound=_led_on(),
+    says="epoch 2 began at offset 8; no log at hand shows what it wrote there",
+)(_led_on((2, 8)))  # fmt: skip
+
+
 def copied_first(nodes: list[Node]) -> None:
     """The leader of epoch 2 was copied before offset 10 was written."""
     cut(nodes[1], AT[10])
