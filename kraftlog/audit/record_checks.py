@@ -176,7 +176,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     "each record's frame and body decode by its message spec with no bytes left over",
     action="origin", over=coverage.batches, after="leader_change_starts_epoch",
     meaning="""A record in a valid batch does not follow its message spec: a field leads beyond
-    the record, bytes are left over, it is a marker of a producer's transaction, or the number of
+    the record, bytes are left over behind a metadata record, it is a marker of a producer's transaction, or the number of
     records is not what the header says.
     Kafka's metadata loader stops or skips it, and does not notice bytes after a batch's last record. A warning at this check means that a batch was
     larger than batch_limit_bytes and was not read.""",
@@ -251,9 +251,9 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     Kafka's reader passes over. Or the header of its batch names a producer, a transaction, a codec,
     the time of an append, or attributes that this log never has. Or a control record is there that
     no leader writes: a LeaderChange whose leader is no voter or was elected by a minority, the
-    header or footer of a snapshot, a kraft.version that goes back or is below 0, or voters with such
-    levels, with a listener without a name, or with two entries. The record decodes, but
-    no KRaft controller writes so. Where the finding says that Kafka's reader refuses it, a node that
+    header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
+    such levels, a listener without a name, or two entries. The record decodes, but no KRaft
+    controller writes so. Where the finding says that Kafka's reader refuses it, a node that
     reads it stops. Such a record is critical where a start reads it, so that the node would not
     start: in the newest snapshot, and in the log from the end of that on.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see

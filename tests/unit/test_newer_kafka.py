@@ -207,6 +207,7 @@ def test_a_control_record_touches_no_state(message: str, tmp_path: Path) -> None
     told_once(result, message, "references_exist")
     (dangling,) = found(result, "references_exist")
     assert dangling.row.offset == 13
+    assert not found(result, "voter_sets_agree")
 
 
 @pytest.mark.parametrize("message", [one for one in FUTURE_CONTROL if "LEADER" not in one])
