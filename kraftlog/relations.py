@@ -210,7 +210,11 @@ ENVELOPE = [
     column("offset_delta", INT, "offset delta in the record's frame"),
     column("key_size_bytes", INT, "size of the key; null where there is none"),
     column("value_size_bytes", INT, "size of the value; null where there is none"),
-    column("header_count", INT, "number of record headers; Kafka writes none"),
+    column(
+        "header_count",
+        INT,
+        "number of record headers; Kafka writes none, and sees none where the record ends with a 0",
+    ),
     column(
         "unknown_tagged_fields",
         pa.list_(UNKNOWN_TAG),

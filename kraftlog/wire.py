@@ -95,7 +95,7 @@ def uuid_text(raw: bytes) -> str:
 
 def utf8_text(raw: bytes) -> str:
     """Text as Java reads it: what is no UTF-8 becomes U+FFFD, an encoded surrogate one of them, not
-    three.
+    three, and one of which the last byte is missing not two.
     """
     return raw.decode("utf-8", "java_replace")
 
@@ -104,8 +104,10 @@ def _java_replace(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
     bad = error.object[error.start : error.start + 3]
-    surrogate = len(bad) == 3 and bad[0] == 0xED and bad[1] >= 0xA0 and bad[2] & 0xC0 == 0x80
-    return "\ufffd", error.start + 3 if surrogate and bad[1] < 0xC0 else error.end
+    if len(bad) == 1 or bad[0] != 0xED or not 0xA0 <= bad[1] < 0xC0:
+        return "\ufffd", error.end
+    is_whole = len(bad) == 3 and bad[2] & 0xC0 == 0x80
+    return "\ufffd", error.start + (3 if is_whole else 2)
 
 
 codecs.register_error("java_replace", _java_replace)

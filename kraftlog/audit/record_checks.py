@@ -13,12 +13,20 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, at_batch, check
-from kraftlog.audit.triage import and_held_by, and_more, capped, holding, instead_of, told_once
+from kraftlog.audit.triage import (
+    and_held_by,
+    and_more,
+    capped,
+    holding,
+    instead_of,
+    replicas_text,
+    told_once,
+)
 from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import counted, numbers, sentence, voters_text
-from kraftlog.quorum.content import KRAFT_VOTERS, LEVEL, REFUSED, RULES, UNKNOWN
+from kraftlog.quorum.content import KRAFT_VOTERS, REFUSED, RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
@@ -168,7 +176,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     "each record's frame and body decode by its message spec with no bytes left over",
     action="origin", over=coverage.batches, after="leader_change_starts_epoch",
     meaning="""A record in a valid batch does not follow its message spec: a field leads beyond
-    the record, bytes are left over, it is a marker of a producer's transaction, or the number of
+    the record, bytes are left over behind a metadata record, it is a marker of a producer's transaction, or the number of
     records is not what the header says.
     Kafka's metadata loader stops or skips it, and does not notice bytes after a batch's last record. A warning at this check means that a batch was
     larger than batch_limit_bytes and was not read.""",
@@ -239,14 +247,15 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     "record_rules", "warning", "log", "KIP-630 Snapshot Format",
     "records and the headers of their batches are as a KRaft controller writes them",
     action="origin", over=coverage.batches,
-    meaning="""A record has headers, a key, a timestamp of its own or no value. Or the header of
-    its batch names a producer, a transaction, a codec, the time of an append, or attributes that
-    this log never has. Or a control record is there that no leader writes: a LeaderChange whose
-    leader is no voter or was elected by a minority, the header or footer of a snapshot, or a
-    kraft.version that goes back or is below 0, or voters with such levels. The record decodes, but
-    no KRaft controller writes so. Where the finding says that Kafka's reader refuses it, a node that
-    reads it stops. Such a record in the newest snapshot is critical: the node would not start; and so
-    is such a level in a log, which each start reads.""",
+    meaning="""A record has headers, a key, a timestamp of its own or no value, or holds bytes that
+    Kafka's reader passes over. Or the header of its batch names a producer, a transaction, a codec,
+    the time of an append, or attributes that this log never has. Or a control record is there that
+    no leader writes: a LeaderChange whose leader is no voter or was elected by a minority, the
+    header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
+    such levels, a listener without a name, or two entries. The record decodes, but no KRaft
+    controller writes so. Where the finding says that Kafka's reader refuses it, a node that
+    reads it stops. Such a record is critical where a start reads it, so that the node would not
+    start: in the newest snapshot, and in the log from the end of that on.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip
@@ -269,8 +278,12 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         severity: Severity | None = None
         if issue.kind in REFUSED:
             stops = "Kafka's reader refuses it, and a node that reads it stops. "
-            if place.in_log and issue.kind == LEVEL:
-                severity, stops = "critical", f"{stops}Each start reads the log's control records. "
+            starting = [one for one in replicas if _starts_with(quorum, one, place, issue)]
+            if starting:
+                severity, stops = (
+                    "critical",
+                    f"{stops}A start of {replicas_text(starting)} reads it. ",
+                )
             elif newest and not place.in_log:
                 severity, stops = "critical", f"{stops}A start begins with this file. "
                 if len(replicas) == 1:
@@ -287,6 +300,15 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
     named = (one.end_offset for one in quorum.credible_snapshots if one.voters is not None)
     voters_from = min(named, default=LAST_OFFSET)
     yield from told_once(row for log in quorum.logs for row in _controls(log, voters_from))
+
+
+def _starts_with(quorum: Quorum, replica: str, place: _Place, issue: RecordIssue) -> bool:
+    """Whether a start of a replica reads such a record of its log: it begins at the end of the newest
+    snapshot.
+    """
+    found = [one for one in quorum.snapshots_of(replica) if one.is_named_as_shipped]
+    offset = int(place.batches.base_offsets[place.row]) + issue.record_index
+    return place.in_log and all(offset >= one.end_offset for one in found[-1:])
 
 
 def _controls(log: LogView, voters_from: int) -> Iterator[BadRow]:
@@ -322,14 +344,16 @@ def _unwritten(log: LogView, voters_from: int) -> Iterator[tuple[int, ControlRec
                     yield row, one, problem
             elif one.type in (HEADER, FOOTER):
                 yield row, one, "it belongs to a snapshot, and this is a log"
-            elif one.data.get("kRaftVersion") == 0 and offset >= voters_from:
+            elif one.data and one.data.get("kRaftVersion") == 0 and offset >= voters_from:
                 yield row, one, "it takes kraft.version back to 0 while a set of voters stands"
 
 
 def _unelected(change: ControlRecord) -> Iterator[str]:
     """Why no election has this outcome; who granted the vote is not told of every leader."""
-    leader, voters = change.data.get("leaderId"), voter_ids(change.data.get("voters"))
-    granting = voter_ids(change.data.get("grantingVoters"))
+    if change.data is None:
+        return
+    leader, voters = change.data["leaderId"], voter_ids(change.data["voters"])
+    granting = voter_ids(change.data["grantingVoters"])
     if voters and leader not in voters:
         yield f"leader {leader} is none of its voters ({numbers(sorted(voters))})"
     elif granting and 2 * len(granting & voters) <= len(voters):
@@ -421,7 +445,7 @@ def _misplaced_event(
 ) -> str | None:
     advice = "Kafka's loader fails there. Find out which controller wrote it."
     if event.type == BEGIN and opened is not None:
-        name = event.data.get("name")
+        name = event.data["name"] if event.data else "not known"
         told = f"its name is {name}" if name else "it has no name"
         where = f"inside the one begun at offset {_offset(log, opened)}"
         return f"A metadata transaction begins {where} ({told}). {advice}"

@@ -84,11 +84,14 @@ class SnapshotRules(Watcher):
 
     refusal: SnapshotRefusal | None = None
 
+    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
+        """See `known.Watcher`."""
+        for one in window.faults:
+            self._stops(one.origin.offset or 0, one.origin.type, one.detail)
+
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""
         place, kind = event.origin.offset or 0, event.origin.type
-        if kind in TRANSACTION_TYPES:
-            self._stops(place, kind, "no transaction can be in a snapshot")
         if event.data is None or kind not in _TYPES:
             return
         step = Incoming(kind, event.data, place, place, place, state)

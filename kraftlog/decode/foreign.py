@@ -108,6 +108,10 @@ def _of_batch(
         if isinstance(frame, FrameFault):
             yield Fault(frame.kind, position, len(raw), frame.detail)
             continue
+        if frame.header_count < 0:
+            detail = f"record {frame.index}: what follows its value is no headers"
+            yield Fault(FaultKind.RECORD_FRAME, position, len(raw), detail)
+            continue
         try:
             yield _record(header, frame, buffer, decoder)
         except Exception as error:  # a decoder of the caller's may raise anything

@@ -7,10 +7,11 @@ on every input. Source: KIP-482, Kafka's generated readers and AbstractApiMessag
 """
 
 from base64 import b64encode
-from typing import Any
+from typing import Any, NamedTuple
 
 from kraftlog.errors import DecodeError
 from kraftlog.message.spec import FieldSpec, VersionSpec, struct_at
+from kraftlog.plain import counted
 from kraftlog.wire import (
     FIXED,
     INT16,
@@ -33,20 +34,29 @@ bytes that they take on the wire, and no message that Kafka writes comes near.
 """
 
 
+class Beside(NamedTuple):
+    """What stands in a message beside its fields: unknown tagged fields; and in words the first known
+    one whose size is not that of its content, which Kafka's readers do not look at.
+    """
+
+    unknown: list[UnknownTag]
+    sizes: list[str]
+
+
 def read_message(
     spec: VersionSpec, buffer: Buffer, start: int, limit: int
-) -> tuple[dict[str, Any], list[UnknownTag], int]:
-    """The message's fields, its unknown tagged fields, and the position after it."""
-    unknown: list[UnknownTag] = []
-    value, at = _struct(spec, buffer, start, limit, "", unknown)
-    return value, unknown, at
+) -> tuple[dict[str, Any], Beside, int]:
+    """The message's fields, what stands beside them, and the position after it."""
+    beside = Beside([], [])
+    value, at = _struct(spec, buffer, start, limit, "", beside)
+    return value, beside, at
 
 
 def _struct(
-    spec: VersionSpec, buffer: Buffer, at: int, limit: int, path: str, unknown: list[UnknownTag]
+    spec: VersionSpec, buffer: Buffer, at: int, limit: int, path: str, beside: Beside
 ) -> tuple[dict[str, Any], int]:
     value: dict[str, Any] = {}
-    nested: list[UnknownTag] = []
+    nested = Beside([], beside.sizes)
     for field in spec.plain:
         value[field.json], at = _field(spec, buffer, field, at, limit, path, nested)
     for field in spec.tagged.values():
@@ -58,17 +68,17 @@ def _struct(
         for _ in range(count):
             tag, at = unsigned_varint(buffer, at, limit, f"{path}tag")
             size, at = unsigned_varint(buffer, at, limit, f"{path}tag {tag} size")
-            end = need(at, size, limit, f"{path}tag {tag}")
             if tag not in spec.tagged:
-                unknown.append((path, tag, bytes(buffer[at:end]).hex()))
+                end = need(at, size, limit, f"{path}tag {tag}")
+                beside.unknown.append((path, tag, bytes(buffer[at:end]).hex()))
                 at = end
                 continue
-            field = spec.tagged[tag]
+            field, start = spec.tagged[tag], at
             value[field.json], at = _field(spec, buffer, field, at, limit, path, nested)
-            if at != end:
-                detail = f"{path}{field.json} is {size} bytes by its tag, not by its content"
-                raise DecodeError("tag_size", at, detail)
-    unknown.extend(nested)
+            if at - start != size and not beside.sizes:
+                told = f"{path}{field.json} has {counted(at - start, 'byte')}, not the {size:,} that its tag says, and Kafka's reader does not look at that"
+                beside.sizes.append(told)
+    beside.unknown.extend(nested.unknown)
     return value, at
 
 
@@ -84,13 +94,13 @@ def _field(
     at: int,
     limit: int,
     path: str,
-    unknown: list[UnknownTag],
+    beside: Beside,
 ) -> tuple[Any, int]:
     where = path + field.json
     if field.element is None:
         if field.type == "struct":
             inner = struct_at(field, spec)
-            return _struct(inner, buffer, at, limit, f"{where}.", unknown)
+            return _struct(inner, buffer, at, limit, f"{where}.", beside)
         value, at = _scalar(field.type, spec.flexible, buffer, at, limit, where)
         if value is None and spec.version not in field.nullable:
             raise _null(at, where)
@@ -108,7 +118,7 @@ def _field(
     for index in range(length):
         if field.element == "struct":
             inner = struct_at(field, spec)
-            one, at = _struct(inner, buffer, at, limit, f"{where}[{index}].", unknown)
+            one, at = _struct(inner, buffer, at, limit, f"{where}[{index}].", beside)
         else:
             one, at = _scalar(field.element, spec.flexible, buffer, at, limit, where)
             if one is None:

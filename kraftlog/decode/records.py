@@ -42,6 +42,7 @@ class Record(NamedTuple):
 
     `raw` holds the value's hex where type or version is unknown. `data` is then None, but for a
     version that the newest known one reads to the last byte: what it says there is in `data`.
+    `ignored` says in words what Kafka's reader passes over.
     """
 
     index: int  # type: ignore[assignment]  # nobody looks for an element of this tuple
@@ -53,6 +54,7 @@ class Record(NamedTuple):
     data: dict[str, Any] | None
     unknown_tagged_fields: list[UnknownTag]
     raw: str | None
+    ignored: tuple[str, ...]
     key_size_bytes: int | None
     value_size_bytes: int | None
     header_count: int
@@ -178,6 +180,9 @@ def read_record(
     body = (_control if is_control else _metadata)(frame, buffer, redactor, wanted)
     if body is None:
         return None
+    header_count, ignored = frame.header_count, body.ignored
+    if header_count and not buffer[frame.end - 1]:
+        header_count, ignored = 0, (_ignored_headers(frame), *ignored)
     append_time = header.attributes & LOG_APPEND_TIME
     return Record(
         frame.index,
@@ -186,10 +191,10 @@ def read_record(
         if append_time
         else java_long(header.base_timestamp + frame.timestamp_delta),
         is_control,
-        *body,
+        *body._replace(ignored=ignored),
         frame.key_end - frame.key_start if frame.key_start >= 0 else None,
         frame.value_end - frame.value_start if frame.value_start >= 0 else None,
-        frame.header_count,
+        header_count,
         frame.attributes,
         frame.timestamp_delta,
         frame.offset_delta,
@@ -201,12 +206,28 @@ def java_long(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-Body = tuple[str, int | None, dict[str, Any] | None, list[UnknownTag], str | None]
+def _ignored_headers(frame: Frame) -> str:
+    """What stands before a last byte of 0: Kafka's reader takes that one for the number of headers."""
+    if frame.header_count > 0:
+        return f"it has {counted(frame.header_count, 'record header')} and ends with a 0, so that Kafka's reader takes it for one without any"
+    rest = counted(frame.end - 1 - frame.value_end, "byte")
+    return f"it has {rest} of no header before its last byte, where Kafka's reader does not look"
+
+
+class _Body(NamedTuple):
+    """What a record's key and value say."""
+
+    type: str
+    record_version: int | None
+    data: dict[str, Any] | None
+    unknown_tagged_fields: list[UnknownTag]
+    raw: str | None
+    ignored: tuple[str, ...] = ()
 
 
 def _metadata(
     frame: Frame, buffer: Buffer, redactor: Redactor, wanted: frozenset[str] | None
-) -> Body | None:
+) -> _Body | None:
     """Frame version, api key and version as unsigned varints, then the message."""
     at, end = frame.value_start, frame.value_end
     if at < 0:
@@ -219,7 +240,7 @@ def _metadata(
         if wanted is not None and name not in wanted:
             return None
         raw = bytes(buffer[frame.value_start : end]).hex()
-        return name, None, None, [], redactor.mask(raw)
+        return _Body(name, None, None, [], redactor.mask(raw))
     api_key, at = _short(buffer, at, end, "api key")
     version, at = _short(buffer, at, end, "record version")
     spec = metadata_specs().get(api_key)
@@ -229,7 +250,11 @@ def _metadata(
     if spec is None or version not in spec.versions:
         raw = redactor.mask(bytes(buffer[at:end]).hex())
         return _newer(spec, name, version, raw, buffer, at, end, redactor)
-    return _message(spec, version, buffer, at, end, redactor)
+    body, at = _message(spec, version, buffer, at, end, redactor)
+    if at != end:
+        detail = f"{counted(end - at, 'byte')} left after {spec.name} version {version}"
+        raise DecodeError(FaultKind.RECORD_TRAILING, at, detail)
+    return body
 
 
 def _newer(
@@ -241,17 +266,18 @@ def _newer(
     at: int,
     end: int,
     redactor: Redactor,
-) -> Body:
+) -> _Body:
     """An unknown type or version: a version that only adds tagged fields has the shape of the
     newest known one, and is read by it. Anything else is kept raw.
     """
+    unread = _Body(name, version, None, [], raw)
     if spec is None:
-        return name, version, None, [], raw
+        return unread
     try:
-        _, _, data, unknown, _ = _message(spec, spec.versions.last, buffer, at, end, redactor)
+        read, at = _message(spec, spec.versions.last, buffer, at, end, redactor)
     except DecodeError:
-        return name, version, None, [], raw
-    return name, version, data, unknown, raw
+        return unread
+    return read._replace(record_version=version, raw=raw) if at == end else unread
 
 
 def _short(buffer: Buffer, at: int, end: int, what: str) -> tuple[int, int]:
@@ -264,8 +290,10 @@ def _short(buffer: Buffer, at: int, end: int, what: str) -> tuple[int, int]:
 
 def _control(
     frame: Frame, buffer: Buffer, redactor: Redactor, wanted: frozenset[str] | None
-) -> Body | None:
-    """The key holds a version and the type; Kafka reads every value at version 0."""
+) -> _Body | None:
+    """The key holds a version and the type; Kafka reads every value at version 0, and not what
+    follows that.
+    """
     if frame.key_start < 0:
         raise DecodeError("null", frame.position, "a control record has no key")
     key_version, at = fixed(INT16, buffer, frame.key_start, frame.key_end, "control key version")
@@ -284,26 +312,29 @@ def _control(
         return None
     raw = redactor.mask(bytes(buffer[start:end]).hex())
     if spec is None:
-        return name, None, None, [], raw
+        return _Body(name, None, None, [], raw)
     try:
-        return _message(spec, 0, buffer, start, end, redactor)
+        body, at = _message(spec, 0, buffer, start, end, redactor)
     except DecodeError:
         # All of them begin with a version: what a newer one looks like is not known.
         version, _ = fixed(INT16, buffer, start, end, "control record version")
         if version <= spec.versions.last:
             raise
-        return name, int(version), None, [], raw
+        return _Body(name, int(version), None, [], raw)
+    if at != end and body.data and body.data["version"] in spec.versions:
+        rest = f"{counted(end - at, 'byte')} left after {spec.name} version 0, where Kafka's reader does not look"
+        return body._replace(ignored=(*body.ignored, rest))
+    return body
 
 
 def _message(
     spec: MessageSpec, version: int, buffer: Buffer, at: int, end: int, redactor: Redactor
-) -> Body:
-    data, unknown, at = read_message(spec.at(version), buffer, at, end)
-    if at != end:
-        detail = f"{counted(end - at, 'byte')} left after {spec.name} version {version}"
-        raise DecodeError(FaultKind.RECORD_TRAILING, at, detail)
-    masked = [(path, tag, redactor.mask(raw)) for path, tag, raw in unknown]
-    return spec.type, version, redactor.message(spec, data), masked, None
+) -> tuple[_Body, int]:
+    """What a message says, and the position after it."""
+    data, beside, at = read_message(spec.at(version), buffer, at, end)
+    masked = [(path, tag, redactor.mask(raw)) for path, tag, raw in beside.unknown]
+    told = redactor.message(spec, data)
+    return _Body(spec.type, version, told, masked, None, tuple(beside.sizes)), at
 
 
 def _located(

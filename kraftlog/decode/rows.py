@@ -35,7 +35,8 @@ class Decoded:
 
     A type's columns are `relations.ENVELOPE` and the struct of its fields, if it has fields and is
     known. `unknown_tagged_fields` is null where there are none. Types of `ends` are in the order of
-    their slices, each in file order: `ends` has the row after the last of each slice.
+    their slices, each in file order: `ends` has the row after the last of each slice. `odd` are the
+    indexes of batches with a record of which Kafka's reader passes over a part.
     """
 
     indexes: Numbers
@@ -43,6 +44,7 @@ class Decoded:
     control: dict[str, pa.RecordBatch]
     faults: list[Fault]
     ends: dict[str, list[int]] = field(default_factory=dict)
+    odd: frozenset[int] = frozenset()
 
 
 @lru_cache(maxsize=1024)
@@ -93,6 +95,7 @@ class Gathering:
         self._pieces: dict[str, list[_Piece]] = {}
         self._faults: list[tuple[int, int, Fault]] = []
         self._ends: dict[int, int] = {}
+        self._odd = set[int]()
 
     def add(self, batch_index: int, found: Record | Fault) -> None:
         """Take in what the interpreter found."""
@@ -102,6 +105,8 @@ class Gathering:
         else:
             key = found.is_control, found.type
             self._rows.setdefault(key, []).append((batch_index, found))
+            if found.ignored:
+                self._odd.add(batch_index)
 
     def add_piece(
         self, type_name: str, order: npt.NDArray[np.int64], piece: pa.RecordBatch
@@ -130,7 +135,7 @@ class Gathering:
         records = {name: _in_order(pieces) for name, pieces in self._pieces.items()}
         ends = {name: self._slice_ends(name) for name in records if self.is_sliced(name)}
         faults = [fault for _, _, fault in self._faults]
-        return Decoded(self._indexes, records, control, faults, ends)
+        return Decoded(self._indexes, records, control, faults, ends, frozenset(self._odd))
 
     def is_sliced(self, name: str) -> bool:
         """Whether records of a type are given by slices."""

@@ -43,7 +43,7 @@ class FaultKind(StrEnum):
     RECORD_VALUE = "record_value"
     """A record whose body does not follow its message spec."""
     RECORD_TRAILING = "record_trailing"
-    """Bytes left over after a record's body."""
+    """Bytes left over after the body of a record that is no control record."""
     TOO_MANY_FAULTS = "too_many_faults"
     """So many records of a batch that cannot be read that the rest of it is not decoded."""
     FILE_FORMAT = "file_format"

@@ -16,7 +16,8 @@ from kraftlog.wire import Buffer, need, varint, varlong
 
 class Frame(NamedTuple):
     """One record's envelope. Positions are in the buffer; a key or value that is null has
-    start −1.
+    start −1. `header_count` is −1 where what follows the value is no headers but ends with a 0,
+    which is all that Kafka's reader of metadata looks at there.
     """
 
     index: int  # type: ignore[assignment]  # nobody looks for an element of this tuple
@@ -77,6 +78,21 @@ def _read_frame(buffer: Buffer, index: int, position: int, body: int, end: int) 
     offset_delta, at = varint(buffer, at, end, "offset delta")
     key, at = _bytes(buffer, at, end, "key")
     value, at = _bytes(buffer, at, end, "value")
+    try:
+        header_count = _header_count(buffer, at, end)
+    except DecodeError:
+        if at >= end or buffer[end - 1]:
+            raise
+        header_count = -1
+    deltas = timestamp_delta, offset_delta
+    return Frame(index, position, end, buffer[body], *deltas, *key, *value, header_count)
+
+
+_NULL = (-1, -1)
+
+
+def _header_count(buffer: Buffer, at: int, end: int) -> int:
+    """How many headers there are, which must fill the rest of the record."""
     header_count, at = varint(buffer, at, end, "header count")
     if header_count < 0:
         raise DecodeError(FaultKind.RECORD_FRAME, at, f"header count {header_count} is negative")
@@ -89,11 +105,7 @@ def _read_frame(buffer: Buffer, index: int, position: int, body: int, end: int) 
         raise DecodeError(
             FaultKind.RECORD_FRAME, at, f"{end - at} bytes are left inside the record's length"
         )
-    deltas = timestamp_delta, offset_delta
-    return Frame(index, position, end, buffer[body], *deltas, *key, *value, header_count)
-
-
-_NULL = (-1, -1)
+    return header_count
 
 
 def _bytes(buffer: Buffer, at: int, end: int, what: str) -> tuple[tuple[int, int], int]:

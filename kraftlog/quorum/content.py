@@ -42,9 +42,18 @@ UNKNOWN = "unknown"
 """Kind of the issue of a record that a newer Kafka than is known here wrote: its type, its version,
 a tagged field or the level of a feature is unknown.
 """
-RULES = ("batch_header", "header", "key", "timestamp_delta", "offset_delta", "empty_value", "level")
+RULES = (
+    "batch_header",
+    "header",
+    "key",
+    "timestamp_delta",
+    "offset_delta",
+    "empty_value",
+    "ignored",
+    "level",
+)
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
-BATCH_HEADER, LEVEL = RULES[0], RULES[-1]
+BATCH_HEADER, IGNORED, LEVEL = RULES[0], RULES[-2], RULES[-1]
 REFUSED = frozenset(
     {
         FaultKind.COMPRESSION,
@@ -131,7 +140,7 @@ _PRODUCER = ("producer_id", "producer_epoch", "base_sequence")
 
 
 def _control(record: Record) -> ControlRecord:
-    return ControlRecord(record.type, record.index, record.data or {})
+    return ControlRecord(record.type, record.index, record.data)
 
 
 def _batch_issues(batch: bytes, section: Section | Fault) -> Iterator[RecordIssue]:
@@ -185,8 +194,13 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
     if record.type == KRAFT_VERSION and record.data and record.data["kRaftVersion"] < 0:
         text = f"its kraft.version is {record.data['kRaftVersion']}, and no level is below 0"
         yield RecordIssue(LEVEL, record.index, text)
-    if record.type == KRAFT_VOTERS and record.data and (levels := impossible_levels(record.data)):
-        yield RecordIssue(LEVEL, record.index, levels)
+    if record.type == KRAFT_VOTERS and record.data:
+        if (refused := refused_voter(record.data)) is not None:
+            yield RecordIssue(LEVEL, record.index, refused)
+        if (twice := _named_twice(record.data)) is not None:
+            yield RecordIssue(IGNORED, record.index, twice)
+    for text in record.ignored:
+        yield RecordIssue(IGNORED, record.index, text)
     if record.header_count:
         text = f"it has {counted(record.header_count, 'record header')}"
         yield RecordIssue("header", record.index, text)
@@ -202,15 +216,29 @@ def _rule_issues(record: Record) -> Iterator[RecordIssue]:
         yield RecordIssue("offset_delta", record.index, text)
 
 
-def impossible_levels(data: Mapping[str, Any]) -> str | None:
-    """The first voter of a KRaftVoters record whose levels cannot be (SupportedVersionRange), in
-    words.
+def refused_voter(data: Mapping[str, Any]) -> str | None:
+    """The first voter of a KRaftVoters record at which Kafka throws, in words: levels that cannot be
+    (SupportedVersionRange), a listener without a name (ListenerName).
     """
-    for one in data.get("voters") or ():
+    for one in data["voters"]:
         levels = one["kRaftVersionFeature"]
         least, most = levels["minSupportedVersion"], levels["maxSupportedVersion"]
         if least < 0 or most < least:
             return f"its voter {one['voterId']} supports levels {least} to {most} of kraft.version, and that is no range of levels"
+        if not all(place["name"].strip(_JAVA_BLANKS) for place in one["endpoints"]):
+            return f"its voter {one['voterId']} has a listener whose name is blank"
+    return None
+
+
+_JAVA_BLANKS = "".join(map(chr, range(ord(" ") + 1)))
+"""What a String of Java's is trimmed of."""
+
+
+def _named_twice(data: Mapping[str, Any]) -> str | None:
+    """The first voter that has several entries in a KRaftVoters record, in words."""
+    for voter, count in Counter(one["voterId"] for one in data["voters"]).items():
+        if count > 1:
+            return f"its voter {voter} has {count:,} entries, of which Kafka keeps the last one"
     return None
 
 

@@ -36,7 +36,7 @@ def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
             ids = ids.filter(_breaks_a_rule(rows, name))
         found |= set(pc.unique(ids.cast(pa.string())).to_pylist())
     odd = np.flatnonzero(batches.crc_valid & odd_headers(batches.headers))
-    rows = (*odd.tolist(), *_may_be_refused(window, decoded).tolist())
+    rows = (*odd.tolist(), *decoded.odd, *_may_be_refused(window, decoded).tolist())
     return frozenset(found | {batches.batch_ids[row] for row in rows})
 
 

@@ -108,11 +108,13 @@ class RecordIssue:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A decoded control record, or the Begin, End or Abort of a metadata transaction."""
+    """A control record, or the Begin, End or Abort of a metadata transaction. `data` is None where a
+    newer Kafka wrote it in a shape that is unknown: what it says is then not known.
+    """
 
     type: str
     record_index: int
-    data: Mapping[str, Any]
+    data: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)

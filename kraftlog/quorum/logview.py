@@ -284,7 +284,7 @@ class LogView:
         found = {}
         for start in self.epoch_starts:
             for control in self.controls(start.row)[:1]:
-                if control.type == "LEADER_CHANGE" and "leaderId" in control.data:
+                if control.type == "LEADER_CHANGE" and control.data is not None:
                     found[start.epoch] = Election(
                         int(control.data["leaderId"]),
                         voter_ids(control.data.get("voters")),

@@ -5,16 +5,18 @@ In: the evidence of one file. Out: a frozen view. Source: KIP-630 "Snapshot Cont
 KIP-853.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE
 from kraftlog.log.fault import READING_KINDS, Fault, FaultKind
-from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS, impossible_levels
+from kraftlog.message.spec import ZERO_UUID
+from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS, refused_voter
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     Content,
@@ -263,24 +265,33 @@ class SnapshotView:
             if one.type in seen:
                 yield f"it holds a second {one.type} record", False
             seen |= {one.type} & {KRAFT_VOTERS, KRAFT_VERSION}
-            level = one.data.get("kRaftVersion", 0) if one.type == KRAFT_VERSION else 0
+            if one.data is None:
+                continue
+            level = one.data["kRaftVersion"] if one.type == KRAFT_VERSION else 0
             if not 0 <= level <= LAST_KRAFT_VERSION:
                 text = f"its kraft.version is {level}, and only 0 to {LAST_KRAFT_VERSION} are known"
                 yield text, level > LAST_KRAFT_VERSION
-            if one.type == KRAFT_VOTERS and (levels := impossible_levels(one.data)):
-                yield levels, False
+            if one.type == KRAFT_VOTERS and (refused := refused_voter(one.data)):
+                yield refused, False
 
     @property
     def last_contained_timestamp(self) -> int | None:
         """LastContainedLogTimestamp of the header."""
         header = self._first(HEADER)
-        return None if header is None else header.data.get("lastContainedLogTimestamp")
+        told = None if header is None else header.data
+        return None if told is None else told["lastContainedLogTimestamp"]
 
     @property
     def voters(self) -> "tuple[tuple[int, str | None], ...] | None":
-        """(voter id, directory id) by its KRaftVoters record; None without one."""
+        """(voter id, directory id) by its KRaftVoters record; None without one that can be read."""
         found = self._first(KRAFT_VOTERS)
-        return None if found is None else voters_of(found)
+        return None if found is None or found.data is None else voters_of(found.data)
+
+    @property
+    def has_unread_voters(self) -> bool:
+        """Its KRaftVoters record is in a newer shape: whom it names is not known."""
+        found = self._first(KRAFT_VOTERS)
+        return found is not None and found.data is None
 
 
 def by_replica(snapshots: Iterable[SnapshotView]) -> dict[str, list[SnapshotView]]:
@@ -291,7 +302,12 @@ def by_replica(snapshots: Iterable[SnapshotView]) -> dict[str, list[SnapshotView
     return found
 
 
-def voters_of(record: ControlRecord) -> tuple[tuple[int, str | None], ...]:
-    """(voter id, directory id) of a KRaftVoters or LeaderChange record, sorted."""
-    voters = record.data.get("voters") or []
-    return tuple(sorted((one["voterId"], one.get("voterDirectoryId")) for one in voters))
+def voters_of(data: Mapping[str, Any]) -> tuple[tuple[int, str | None], ...]:
+    """(voter id, directory id) of a KRaftVoters or LeaderChange record, sorted: as Kafka takes it,
+    with the last entry of each voter (VoterSet), and no directory where it is all zeros (ReplicaKey).
+    """
+    named = {one["voterId"]: one.get("voterDirectoryId") for one in data["voters"]}
+    return tuple(
+        (voter, None if directory == ZERO_UUID else directory)
+        for voter, directory in sorted(named.items())
+    )

@@ -78,14 +78,16 @@ def _of_log(log: LogView) -> Iterator[Named]:
     for index in log.remarkable.tolist():
         row = int(log.rows[index])
         for control in log.controls(row):
+            if control.data is None:
+                continue
             if control.type == KRAFT_VERSION:
-                version = int(control.data.get("kRaftVersion") or 0)
-            if control.type not in (KRAFT_VOTERS, LEADER_CHANGE) or not control.data.get("voters"):
+                version = int(control.data["kRaftVersion"])
+            if control.type not in (KRAFT_VOTERS, LEADER_CHANGE) or not control.data["voters"]:
                 continue
             listeners = "" if control.type == LEADER_CHANGE else repr(control.data["voters"])
             offset, epoch = int(log.base[index]) + control.record_index, int(log.epochs[index])
             stamp = int(columns.base_timestamps[row])
-            members = voters_of(control)
+            members = voters_of(control.data)
             if control.type == KRAFT_VOTERS:
                 version = max(version, 1)
             yield Named(offset, epoch, control.type, members, listeners, stamp, version)
@@ -94,10 +96,10 @@ def _of_log(log: LogView) -> Iterator[Named]:
 def _of_snapshots(quorum: Quorum, log: LogView) -> Iterator[Named]:
     """What snapshots name whose own records the log no longer holds."""
     for one in quorum.snapshots_of(log.label):
-        told = [control for _, control in one.controls if control.type == KRAFT_VOTERS]
-        if not told or log.covers(0, one.end_offset):
+        told = [control.data for _, control in one.controls if control.type == KRAFT_VOTERS]
+        if not told or told[-1] is None or log.covers(0, one.end_offset):
             continue
-        listeners = repr(told[-1].data["voters"])
+        listeners = repr(told[-1]["voters"])
         members, stamp = voters_of(told[-1]), one.last_contained_timestamp
         yield Named(one.end_offset, one.epoch, "SNAPSHOT", members, listeners, stamp, 1)
 

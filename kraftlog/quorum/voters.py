@@ -85,9 +85,9 @@ def _voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     for index in log.remarkable.tolist():
         row = int(log.rows[index])
         for control in log.controls(row):
-            if control.type == KRAFT_VOTERS:
+            if control.type == KRAFT_VOTERS and control.data is not None:
                 offset = int(log.base[index]) + control.record_index
-                yield offset, int(log.epochs[index]), row, voters_of(control)
+                yield offset, int(log.epochs[index]), row, voters_of(control.data)
 
 
 def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> Iterator[VoterSet]:
@@ -162,8 +162,8 @@ def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
     """
     for log in logs:
         for row in reversed(log.rows[log.remarkable].tolist()):
-            found = [one for one in log.controls(row) if one.type == "LEADER_CHANGE"]
-            if found and found[-1].data.get("voters"):
+            found = [one.data for one in log.controls(row) if one.type == "LEADER_CHANGE"]
+            if found and found[-1] is not None and found[-1]["voters"]:
                 members = voters_of(found[-1])
                 offset = int(log.evidence.log.base_offsets[row])
                 seen = log.newness

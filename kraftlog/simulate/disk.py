@@ -216,7 +216,7 @@ def _notes(log: LogView, end_row: int) -> Iterator[str]:
 def _without_vote(log: LogView, snapshots: list[SnapshotView]) -> Iterator[str]:
     """A newest snapshot that has lost the voters: what names them below its end is not read."""
     newest = max((one for one in snapshots if one.is_live), key=lambda one: one.id, default=None)
-    if newest is None or newest.voters or newest.is_damaged:
+    if newest is None or newest.voters or newest.has_unread_voters or newest.is_damaged:
         return
     for named in by_records([log], snapshots):
         if named.since[1] <= newest.end_offset:

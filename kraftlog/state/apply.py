@@ -111,7 +111,8 @@ def _delete(state: State, table: StateTable, delete: Delete, data: Data) -> list
 
 
 def _replace(state: State, table: StateTable, replace: Replace, data: Data) -> list[Change]:
-    rows = {table.key_of(value): value for value in data[replace.field]}
+    kept = {value[replace.id]: value for value in data[replace.field]}
+    rows = {table.key_of(value): value for value in kept.values()}
     gone = [key for key in state.keys(table.name, ()) if key not in rows]
     changes = [one for key in gone for one in _set(state, table.name, key, None)]
     for key, value in rows.items():

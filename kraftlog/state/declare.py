@@ -89,10 +89,13 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A record that replaces all rows of the table: `field` holds them."""
+    """A record that replaces all rows of the table: `field` holds them, of which Kafka keeps the last
+    with the same `id`.
+    """
 
     record: str
     field: str
+    id: str
 
 
 class Cascade(NamedTuple):

@@ -9,6 +9,7 @@ into deltas first, and differs from this in histories that depend on the gatheri
 5. a partition of an unknown topic makes it drop the whole delta, where only the record is dropped
 here. Metadata transactions (KIP-868): nothing from a Begin on is visible until its End; an Abort
 drops it; one that is open when the log ends was never there. Control records stand outside of them.
+In a snapshot they are faults, and hide nothing.
 """
 
 from typing import Any, NamedTuple
@@ -42,6 +43,16 @@ def unknown_record(origin: Origin) -> FaultyRecord:
     """A record that nobody here knows."""
     detail = f"{origin.type} is of an unknown type or version"
     return FaultyRecord(origin, "unknown_record", detail)
+
+
+_IN_SNAPSHOT = "no transaction can be in a snapshot"
+
+
+def of_snapshot(origin: Origin) -> FaultyRecord:
+    """The Begin, End or Abort of a transaction in a snapshot: Kafka throws at it, and at no other
+    record for its sake.
+    """
+    return FaultyRecord(origin, "transaction", _IN_SNAPSHOT)
 
 
 class Visible(NamedTuple):
@@ -122,6 +133,8 @@ class Replay:
         return twin
 
     def _transaction(self, origin: Origin) -> list[Visible]:
+        if origin.offset is None:
+            raise ReplayFault("transaction", _IN_SNAPSHOT)
         if origin.type == BEGIN:
             if self._hidden is not None:
                 raise ReplayFault("transaction", "a transaction begins inside another one")

@@ -316,7 +316,7 @@ VOTERS = StateTable(
     "voters",
     ("voter", "voters"),
     ("voterId", "voterDirectoryId"),
-    (Replace("KRAFT_VOTERS", "voters"),),
+    (Replace("KRAFT_VOTERS", "voters", "voterId"),),
     writer=None,
 )
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from kraftlog.decode.rows import Decoded
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.outline import PARTITION_TYPES
-from kraftlog.state.replay import FaultyRecord
+from kraftlog.state.replay import FaultyRecord, of_snapshot
 from kraftlog.state.tables import NO_EFFECT, TRANSACTION_TYPES
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ WINDOW_BYTES = 128 << 20
 @dataclass(frozen=True, slots=True)
 class RecordWindow:
     """Offsets [start, end): rows of metadata and of control records by type, in offset order, and
-    the records that could not be read; of a checkpoint these have no offset.
+    the records that could not be read; of a checkpoint, those of transactions, which it cannot hold.
     """
 
     start_offset: int
@@ -145,6 +145,10 @@ class GatheredRows:
                 if not rows.num_rows:
                     continue
                 there = placed(rows) if first_of_batch is None else numbered(rows, first_of_batch)
+                if name in TRANSACTION_TYPES and first_of_batch is not None:
+                    events = in_offset_order([pa.Table.from_batches([there])])
+                    self.faults += (of_snapshot(one.origin) for one in events)
+                    continue
                 part = there.select(window_columns(name, there.schema.names))
                 self.rows[is_control, name].append(part)
                 self.size_bytes += part.nbytes

@@ -83,6 +83,7 @@ def assert_equal_slices(window: Window, slices: int) -> Decoded:
 def _assert_equal(fast: Decoded, slow: Decoded) -> None:
     assert fast.indexes.tolist() == slow.indexes.tolist()
     assert fast.faults == slow.faults
+    assert fast.odd == slow.odd
     _assert_equal_tables(fast.records, slow.records)
     _assert_equal_tables(fast.control, slow.control)
 

@@ -259,12 +259,17 @@ def leader_change(
     return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), ms)
 
 
-def kraft_voters(*voters: int, levels: tuple[int, int] = (0, 1)) -> bytes:
-    """A KRaftVoters record of voters without listeners, each with the directory of its number and
-    these levels of kraft.version.
+def kraft_voters(
+    *voters: int, levels: tuple[int, int] = (0, 1), listener: str | None = None
+) -> bytes:
+    """A KRaftVoters record of voters, each with the directory of its number, these levels of
+    kraft.version, and a listener of that name, if any.
     """
+    places = b"\x01"
+    if listener is not None:
+        places = b"\x02" + text(listener) + text("host") + struct.pack(">H", 9093) + b"\0"
     each = b"".join(
-        struct.pack(">i", one) + disk_uuid(one) + b"\x01" + struct.pack(">hh", *levels) + b"\0\0"
+        struct.pack(">i", one) + disk_uuid(one) + places + struct.pack(">hh", *levels) + b"\0\0"
         for one in voters
     )
     return struct.pack(">h", 0) + uvarint(len(voters) + 1) + each + b"\0"

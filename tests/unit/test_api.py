@@ -17,7 +17,7 @@ from kraftlog.cli import main
 from tests.documents import DOCS, ROOT, blocks
 from tests.golden.cases import DATA
 from tests.packing import packed
-from tests.unit.audit_logs import LIMITS, NO_OP, START_MS, Batch, overwrite, quorum
+from tests.unit.audit_logs import LIMITS, NO_OP, START_MS, Batch, frame, overwrite, quorum
 
 ISOLATED = DATA / "isolated" / "replicas"
 Row = dict[str, Any]
@@ -321,6 +321,19 @@ def test_equal_messages_that_pack_well_are_read(tmp_path: Path) -> None:
     told = [row for row in rows if not isinstance(row, kraftlog.Fault)]
     assert len(raw) < 1500
     assert [one.raw for one in told] == list(values)
+
+
+@pytest.mark.parametrize(("headers", "kinds"), [(b"\2\2k\0", []), (b"\7\7\0", ["record_frame"])])
+def test_headers_of_another_topic_are_read_to_the_last_one(
+    headers: bytes, kinds: list[str], tmp_path: Path
+) -> None:
+    """Where Kafka's reader of metadata looks at a record's last byte alone, consumers do not."""
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    batch = Batch(0, 1, (b"one",), None, START_MS, payload=frame(0, None, b"one", headers=headers))
+    (folder / f"{0:020d}.log").write_bytes(batch.raw())
+    found = kraftlog.read_partition(str(folder), lambda key, value: value)
+    assert [one.kind for one in found if isinstance(one, kraftlog.Fault)] == kinds
 
 
 def test_a_decoder_that_fails_is_a_fault(tmp_path: Path) -> None:

@@ -181,7 +181,10 @@ def control(base: int, epoch: int, values: Sequence[tuple[int, bytes]]) -> Batch
 
 FUTURE_CONTROL = {
     "UNKNOWN_CONTROL_9 is unknown": (9, b"anything"),
-    "version 3 of KRAFT_VERSION is unknown": (5, struct.pack(">hhq", 3, 2, 7)),
+    "version 3 of KRAFT_VERSION is unknown": (5, struct.pack(">hb", 3, 1)),
+    "version 3 of KRAFT_VERSION is unknown, and is read as version 0, as Kafka does": (
+        (5, struct.pack(">hhq", 3, 1, 7))
+    ),
     "version 3 of KRAFT_VOTERS is unknown": (6, struct.pack(">hq", 3, 7)),
     "version 1 of KRAFT_VERSION is unknown, and is read as version 0, as Kafka does": (
         (5, struct.pack(">hh", 1, 1) + b"\0")
@@ -204,6 +207,7 @@ def test_a_control_record_touches_no_state(message: str, tmp_path: Path) -> None
     told_once(result, message, "references_exist")
     (dangling,) = found(result, "references_exist")
     assert dangling.row.offset == 13
+    assert not found(result, "voter_sets_agree")
 
 
 @pytest.mark.parametrize("message", [one for one in FUTURE_CONTROL if "LEADER" not in one])

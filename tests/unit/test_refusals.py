@@ -225,6 +225,11 @@ VOTERS = 6, voters_batch(0, 1, 1, 2, 3).values[0]
             (version(1), (6, kraft_voters(1, 2, levels=(1, 0)))),
             "its voter 1 supports levels 1 to 0 of kraft.version, and that is no range of levels",
         ),
+        (
+            (version(1), (6, kraft_voters(1, 2, listener=" "))),
+            "its voter 1 has a listener whose name is blank",
+        ),
+        ((version(1), (VOTERS[0], VOTERS[1] + b"x")), None),
     ],
 )
 def test_kafka_loads_one_set_of_voters_and_a_level_that_it_knows(
@@ -258,6 +263,11 @@ def test_a_newest_snapshot_without_the_voters_takes_the_vote(tmp_path: Path) -> 
     told = f"{6:020d}-0000000001.checkpoint names no voter, so the node does not vote with it"
     assert without_vote(node, tmp_path, ()) == (told,)
     assert without_vote(node, tmp_path, (1, 2, 3)) == ()
+    # A newer shape names those that nobody here can read.
+    path, newer = node.checkpoint(6, 1), controls((6, struct.pack(">hb", 1, 0)))
+    path.write_bytes(newer)
+    assert disk(tmp_path).notes == ()
+    path.write_bytes(snapshot([], 1, START_MS))
     # What the log names behind it counts.
     node.append(voters_batch(12, 2, 1, 2, 3))
     assert without_vote(node, tmp_path, ()) == ()

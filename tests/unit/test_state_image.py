@@ -20,7 +20,7 @@ from tests.definition import load_snapshot, steps
 from tests.golden.cases import Replica
 from tests.images import built, held_by
 from tests.log_coverage import LogCoverage, rebuildable, scan
-from tests.unit.audit_logs import batch_starts
+from tests.unit.audit_logs import TRANSACTION, Batch, batch_starts
 
 CLEAR = Redactor(None)
 SNAPSHOTS = Replica("synthetic-snapshots", "0")
@@ -233,6 +233,22 @@ def test_a_checkpoint_is_one_whatever_it_is_called(name: str, tmp_path: Path) ->
     assert image.state == built(known).state
     assert (image.end_offset, image.base_name) == (0, name)
     assert held_by(found).log.is_empty
+
+
+@pytest.mark.parametrize("words", [("begin",), ("begin", "end"), ("abort",)])
+def test_a_transaction_in_a_snapshot_hides_nothing(words: tuple[str, ...], tmp_path: Path) -> None:
+    origin = sorted(SNAPSHOTS.folder.glob("*/*.checkpoint"))[-1]
+    raw = origin.read_bytes()
+    starts = batch_starts(raw)
+    marks = Batch(0, 1, tuple(TRANSACTION[one] for one in words)).raw()
+    path = tmp_path / origin.name
+    path.write_bytes(raw[: starts[1]] + marks + raw[starts[1] :])
+    ((found,), (known,)) = (find_replicas([str(one)]) for one in (path, origin))
+    image = built(found)
+    assert image.state == built(known).state
+    assert image.open_since is None
+    told = [(one.origin.type.partition("_")[0].lower(), one.origin.offset) for one in image.faults]
+    assert told == [(one, None) for one in words]
 
 
 def test_a_segment_that_waits_to_be_removed_is_one_where_it_is_named(tmp_path: Path) -> None:

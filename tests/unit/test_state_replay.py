@@ -96,6 +96,25 @@ def test_an_end_without_a_begin_is_a_fault(log: Log, record_type: str) -> None:
     assert [one.kind for one in log.replay.faults] == ["transaction"]
 
 
+def test_of_the_entries_of_one_voter_the_last_one_counts(log: Log) -> None:
+    voters = [
+        {"voterId": one, "voterDirectoryId": disk}
+        for one, disk in ((1, TOPIC), (2, OTHER), (1, OTHER))
+    ]
+    for listed, expected in ((voters, OTHER), (voters[:2], TOPIC)):
+        log.replay.apply_control(Origin(0, 1000, 1, "KRAFT_VOTERS"), {"voters": listed})
+        assert {*log.replay.state.rows("voters")} == {(1, expected), (2, OTHER)}
+
+
+@pytest.mark.parametrize("word", ["BEGIN", "END", "ABORT"])
+def test_in_a_snapshot_a_transaction_is_a_fault_and_hides_nothing(word: str, log: Log) -> None:
+    log.replay.apply(Origin(None, 1000, 1, f"{word}_TRANSACTION_RECORD"), {"name": None})
+    assert [one.detail for one in log.replay.faults] == ["no transaction can be in a snapshot"]
+    log.topic()
+    assert len(log.rows("topics")) == 1
+    assert log.replay.open_since is None
+
+
 def test_a_begin_inside_a_transaction_is_a_fault_and_nothing_else(log: Log) -> None:
     log("BEGIN_TRANSACTION_RECORD", name="x")
     log("TOPIC_RECORD", name="orders", topicId=TOPIC)

@@ -1,6 +1,7 @@
 """Who votes, by each source that names it, and which of the sets counts."""
 
 import shutil
+import struct
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -30,7 +31,9 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     disk_text,
+    disk_uuid,
     healthy_log,
+    kraft_voters,
     quorum,
     snapshot,
     stopped,
@@ -267,3 +270,30 @@ def test_another_directory_is_another_voter() -> None:
     assert voters_text((1, 2), theirs, ((1, "c"), (2, None), (3, "e"))) == "1 and 2"
     assert disjoint_majorities(mine, theirs) == ((1, 2), (1, 2))
     assert disjoint_majorities(mine, ((1, None), (2, "d"))) is None
+
+
+@pytest.mark.parametrize(
+    ("listed", "members"),
+    [
+        (
+            kraft_voters(1, 2, 2, 3).replace(disk_uuid(2), disk_uuid(9), 1),
+            ((1, disk_text(1)), (2, disk_text(2)), (3, disk_text(3))),
+        ),
+        (
+            kraft_voters(1, 2, 3).replace(disk_uuid(2), bytes(16)),
+            ((1, disk_text(1)), (2, None), (3, disk_text(3))),
+        ),
+    ],
+    ids=["twice", "zeros"],
+)
+def test_voters_are_those_of_kafkas_voter_set(
+    listed: bytes, members: Members, tmp_path: Path
+) -> None:
+    """By id, the last entry of each; a directory of zeros is none, so that the id alone votes."""
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (listed,), (struct.pack(">hh", 0, 6),), LATER))
+        node.meta(directory=node.node_id)
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False))
+    assert found.voter_set is not None
+    assert found.voter_set.members == members
+    assert [found.is_voter(one) for one in found.replicas] == [True] * 3

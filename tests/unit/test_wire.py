@@ -111,3 +111,23 @@ def test_uuid_text(raw: bytes) -> None:
     text = wire.uuid_text(raw)
     assert len(text) == 22
     assert urlsafe_b64decode(text + "==") == raw
+
+
+# What Java's String says of these bytes, with ? for U+FFFD.
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("ed", "?"),
+        ("eda0", "?"),
+        ("eda041", "?A"),
+        ("41eda0", "A?"),
+        ("eda080", "?"),
+        ("eda08041", "?A"),
+        ("eda0eda0", "??"),
+        ("edbfeda080", "??"),
+        ("edc0", "??"),
+        ("ed9f41", "?A"),
+    ],
+)
+def test_an_encoded_surrogate_is_one_character_also_where_it_is_cut(raw: str, text: str) -> None:
+    assert wire.utf8_text(bytes.fromhex(raw)) == text.replace("?", "\ufffd")

@@ -19,6 +19,7 @@ from tests.unit.audit_logs import (
     TRANSACTION,
     Batch,
     Node,
+    change_isr,
     frame,
     healthy_log,
     kraft_voters,
@@ -275,6 +276,21 @@ for _levels in ((1, 0), (-1, 1)):
         sound=_control(0, 6, kraft_voters(1, 2, 3)),
     )(_control(0, 6, kraft_voters(1, 2, 3, levels=_levels)))  # fmt: skip
 
+for _blank in ("", " \x1f"):
+    fault(
+        "record_rules", "critical", "1", 12, says="its voter 1 has a listener whose name is blank",
+        sound=_control(0, 6, kraft_voters(1, 2, 3, listener="\u2003")),
+    )(_control(0, 6, kraft_voters(1, 2, 3, listener=_blank)))  # fmt: skip
+
+fault(
+    "record_rules", "warning", "1", 12, says="its voter 2 has 2 entries, of which Kafka keeps the",
+    sound=_control(0, 6, kraft_voters(1, 2, 3)),
+)(_control(0, 6, kraft_voters(1, 2, 2, 3)))  # fmt: skip
+fault(
+    "record_rules", "warning", "1", 12, says="2 bytes left after KRaftVersionRecord version 0",
+    sound=_control(0, 5, _KRAFT_VERSION),
+)(_control(0, 5, _KRAFT_VERSION + b"xx"))  # fmt: skip
+
 for _type, _marker in enumerate(("ABORT", "COMMIT")):
     fault(
         "record_decodes", "critical", "1", 12, END_POSITION, f"its type is {_marker}, a producer"
@@ -321,12 +337,55 @@ fault(
 )(_voters_and(0))  # fmt: skip
 
 
-@fault("record_rules", "warning", offset=12, says="1 record header")
-def _(nodes: list[Node]) -> None:
-    headers = b"\x02" + b"\x02k" + b"\x02v"
+def _with_headers(base: int, headers: bytes) -> Damage:
     payload = frame(0, None, NO_OP, headers=headers)
-    for node in nodes:
-        node.append(Batch(12, 2, (NO_OP,), None, LATER, payload=payload))
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            if base < 12:
+                replace_batch(node, base, lambda one: replace(one, payload=payload).raw())
+            else:
+                node.append(Batch(base, 2, (NO_OP,), None, LATER, payload=payload))
+
+    return damage
+
+
+_HEADER = b"\x02" + b"\x02k" + b"\x02v"
+
+fault(
+    "record_rules", "critical", "1", 12, says="A start of replicas 1, 2 and 3 reads it.",
+    sound=_with_headers(12, b"\0"),
+)(_with_headers(12, _HEADER))  # fmt: skip
+
+
+@fault("record_rules", "critical", "1", 3, says="A start of replica 2 reads it.")
+def _(nodes: list[Node]) -> None:
+    """The others begin with a snapshot that covers it."""
+    _with_headers(3, _HEADER)(nodes)
+    nodes[1].checkpoint(6, 1).unlink()
+
+
+fault(
+    "record_rules", "warning", "1", 3, says="and a node that reads it stops. No controller of Kafka",
+    sound=_with_headers(3, b"\0"),
+)(_with_headers(3, _HEADER))  # fmt: skip
+fault(
+    "record_rules", "warning", "1", 12, says="it has 1 record header and ends with a 0",
+    sound=_with_headers(12, b"\0"),
+)(_with_headers(12, b"\x02" + b"\x02k" + b"\0"))  # fmt: skip
+for _rest in (b"\x07\x07", b"\x03", b"\0"):
+    fault(
+        "record_rules", "warning", "1", 12,
+        says=f"it has {len(_rest)} byte{'s' * (len(_rest) > 1)} of no header",
+        sound=_with_headers(12, b"\0"),
+    )(_with_headers(12, _rest + b"\0"))  # fmt: skip
+
+_CHANGE = change_isr(1, [1, 2])
+
+fault(
+    "record_rules", "warning", "1", 12, says="isr has 9 bytes, not the 90 that its tag says",
+    sound=appended(_CHANGE),
+)(appended(_CHANGE.replace(b"\0\x09\x03", b"\0\x5a\x03")))  # fmt: skip
 
 
 @fault("record_rules", "warning", offset=13, says="its offset delta is 5, its place")

@@ -251,6 +251,15 @@ fault(
 fault(
     ALLOWED, "critical", "1", says="(BEGIN_TRANSACTION_RECORD): no transaction can be in a snapshot",
 )(_also(TRANSACTION["begin"], TRANSACTION["end"]))  # fmt: skip
+
+
+@fault(ALLOWED, "critical", "1", says="throws at its record 1 (BEGIN_TRANSACTION_RECORD): no trans")
+def _(nodes: list[Node]) -> None:
+    """It hides nothing of what follows: the state is the same."""
+    begin = Batch(0, 1, (TRANSACTION["begin"],))
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot([begin, *STORED], 1, START_MS + 3000))
+
+
 fault(
     ALLOWED, "critical", "1", says="is that of broker 7 and that of broker 8",
     also="snapshot_equals_replay snapshots_agree",
