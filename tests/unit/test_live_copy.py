@@ -13,7 +13,7 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import NO_SEGMENT, find_replicas
+from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, find_replicas
 from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
 from kraftlog.quorum.model import Quorum
@@ -181,18 +181,13 @@ def test_of_a_folder_that_cannot_be_listed_nothing_is_missing(
     assert "only with voter 3, of which a file could not be read" in may["1"].reason
 
 
-@pytest.mark.parametrize("in_its_place", [False, True])
-def test_a_log_of_which_no_segment_was_copied_is_not_empty(
-    tmp_path: Path, in_its_place: bool
-) -> None:
+def test_a_log_of_which_no_segment_was_copied_is_not_empty(tmp_path: Path) -> None:
     """Files that Kafka writes beside a segment only are here: nothing is said of what the log held,
     by an audit or by a plan. What Kafka makes of such a folder is an empty log.
     """
     node = quorum(tmp_path)[2]
     for segment in node.folder.glob("*.log"):
         segment.unlink()
-    if in_its_place:
-        node.segment(0).mkdir()
     found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
     result = audit_of(found)
     (told,) = [one for one in result.findings if one.row.replica == "3"]
@@ -210,6 +205,27 @@ def test_a_log_of_which_no_segment_was_copied_is_not_empty(
     assert [one.boots for one in plans.voters] == [True, True, False]
     assert plans.boots["3"].boots
     assert plans.boots["3"].reason == f"{NO_SEGMENT}; Kafka begins an empty log there"
+
+
+@pytest.mark.parametrize("gone", [(0, 6), (6,)])
+def test_a_folder_in_the_place_of_a_segment_is_one_that_cannot_be_read(
+    tmp_path: Path, gone: tuple[int, ...]
+) -> None:
+    """As a link that leads nowhere is, whether it is the only segment or the last one."""
+    node = quorum(tmp_path)[2]
+    for base in gone:
+        node.segment(base).unlink()
+    node.segment(gone[-1]).mkdir()
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(found)
+    (told,) = [one for one in result.findings if one.row.replica == "3"]
+    assert (told.check, told.severity) == ("file_readable", "critical")
+    assert told.row.path == str(node.segment(gone[-1]))
+    assert f"({IS_FOLDER})" in told.row.message
+    assert {"batch_crc_valid", "log_end_lost"} <= dict(result.verdict.not_judged).keys()
+    boot = Plans(found).boots["3"]
+    assert (boot.boots, boot.discarded_from_offset) == (False, None)
+    assert boot.reason == f"{node.segment(gone[-1]).name} cannot be read: {IS_FOLDER}"
 
 
 @pytest.mark.parametrize("kept", ["", "00000000000000000006-0000000001.checkpoint"])
