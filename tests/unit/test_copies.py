@@ -188,6 +188,22 @@ def test_logs_whose_common_offsets_cannot_be_read(tmp_path: Path) -> None:
     assert (row["kinship"], row["common_end_offset"]) == ("unknown", None)
 
 
+@pytest.mark.parametrize("more", [[], ["--pairs"], ["--voters"]])
+def test_what_cannot_be_read_is_a_row_with_its_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    nodes[1].segment(12).mkdir()
+    raw = nodes[2].segment(6).read_bytes()
+    nodes[2].segment(6).write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]) + b"garbage")
+    assert main(["replicas", "--input", str(tmp_path), "--format", "json", *more]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [(row["path"], row["fault"]) for row in rows if "fault" in row]
+    assert found[0] == (str(nodes[1].segment(12)), "unreadable")
+    assert {path for path, _ in found[1:]} == {str(nodes[2].segment(6))}
+    assert "batch_crc" in {fault for _, fault in found[1:]}
+
+
 def test_the_isolated_nodes_of_a_real_quorum() -> None:
     """By the scenario: 2 led epoch 1 alone from offset 176 on, 12 followed it for 66 records."""
     rows = kinds(golden("isolated"))

@@ -16,6 +16,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, find_replicas
 from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
+from kraftlog.pipeline.explained import faults_in
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.rows import Plans
@@ -300,6 +301,18 @@ def test_a_file_that_was_made_readable_is_read_by_the_next_run(tmp_path: Path, n
     faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"])
     assert faults.num_rows == 0
     assert not decode(third)
+
+
+def test_a_lake_knows_what_could_not_be_read(tmp_path: Path) -> None:
+    """The next run reads a file again that can be read."""
+    path = quorum(tmp_path / "in")[2].segment(6)
+    run = run_of(tmp_path / "in", tmp_path / "lake")
+    assert run.replicas
+    shut(path)
+    assert decode(run)
+    (row,) = faults_in(run.lake)
+    assert (row["path"], row["fault"], row["position"]) == (str(path), "unreadable", 0)
+    assert row["detail"] == "it is not a regular file"
 
 
 def test_a_place_that_cannot_be_read_makes_no_new_run(
