@@ -161,7 +161,7 @@ REPLICAS = relation(
     column(
         "log_end_offset",
         LONG,
-        "offset after the last valid batch; null where the log could not be read",
+        "offset after the last valid batch; null where the last segment could not be read",
     ),
     column("last_epoch", INT, "leader epoch of the last valid batch"),
     column("epochs", pa.list_(pa.list_(LONG)), "[leader epoch, start offset] of each epoch"),

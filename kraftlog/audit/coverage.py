@@ -76,12 +76,18 @@ def logs(quorum: Quorum) -> Coverage:
     """Every log that has a segment."""
     found = [one for one in quorum.logs if one.evidence.segments]
     labels = tuple(one.label for one in found)
-    return Coverage(labels, (), "no log segment is at hand").but_for(_unread(found))
+    return Coverage(labels, (), "no log segment is at hand").but_for(unread(found))
 
 
-def _unread(found: Iterable[LogView]) -> list[Gap]:
-    """The logs of which nothing could be read."""
-    return [(one.label, f"its log cannot be read ({one.unread})") for one in found if one.unread]
+def unread(found: Iterable[LogView]) -> list[Gap]:
+    """The segments that could not be read, of logs in part as of whole ones: nothing is known of what
+    they hold.
+    """
+    return [
+        (log.label, f"its {'log' if log.unread else one.name} cannot be read ({one.problem})")
+        for log in found
+        for one in log.unread_segments[: 1 if log.unread else None]
+    ]
 
 
 def files(quorum: Quorum) -> Coverage:
@@ -135,6 +141,11 @@ def copies(quorum: Quorum) -> Coverage:
     return Coverage(labels) if len(labels) > 1 else _alone(quorum, ONE_COPY)
 
 
+def copied_logs(quorum: Quorum) -> Coverage:
+    """The same for what asks for the records of their logs."""
+    return copies(quorum).but_for(unread(quorum.peers))
+
+
 def _alone(quorum: Quorum, why: str) -> Coverage:
     """There is nothing to compare: a gap where copies of voters are missing."""
     if quorum.bounds.missing_voters:
@@ -144,24 +155,26 @@ def _alone(quorum: Quorum, why: str) -> Coverage:
 
 def epoch_checkpoints(quorum: Quorum) -> Coverage:
     """`leader-epoch-checkpoint` files beside a log."""
-    held = [one.label for one in quorum.replicas if one.epoch_checkpoint is not None]
+    held = [log for log in quorum.logs if log.evidence.epoch_checkpoint is not None]
     return _side_files(quorum, held, "leader-epoch-checkpoint", names.EPOCH_CHECKPOINT)
 
 
 def quorum_states(quorum: Quorum) -> Coverage:
     """`quorum-state` files."""
-    held = [one.label for one in quorum.replicas if one.quorum_state is not None]
+    held = [log for log in quorum.logs if log.evidence.quorum_state is not None]
     return _side_files(quorum, held, "quorum-state", names.QUORUM_STATE)
 
 
 def indexes(quorum: Quorum) -> Coverage:
     """`.index` and `.timeindex` files."""
-    held = [one.label for one in quorum.replicas if one.indexes]
+    held = [log for log in quorum.logs if log.evidence.indexes]
     return _side_files(quorum, held, "index", names.INDEX, names.TIME_INDEX)
 
 
-def _side_files(quorum: Quorum, held: list[str], name: str, *kinds: str) -> Coverage:
-    return but_for_unread(quorum, Coverage(tuple(held), (), f"no {name} is at hand"), *kinds)
+def _side_files(quorum: Quorum, held: list[LogView], name: str, *kinds: str) -> Coverage:
+    """They are held against the logs beside them."""
+    found = Coverage(tuple(one.label for one in held), (), f"no {name} is at hand")
+    return but_for_unread(quorum, found.but_for(unread(held)), *kinds)
 
 
 def but_for_unread(quorum: Quorum, found: Coverage, *kinds: str) -> Coverage:
@@ -185,12 +198,14 @@ def pairs(quorum: Quorum) -> Coverage:
             if one is not log
         )
     )
+    apart = unread(quorum.peers)
     if judged:
-        return Coverage(judged)
+        return Coverage(judged).but_for(apart)
     with_batches = [one for one in quorum.peers if not one.is_empty]
     if len(with_batches) > 1:
-        return _alone(quorum, "no two copies hold the same offsets")
-    return _alone(quorum, ONE_COPY if with_batches else "no copy holds a record batch")
+        return _alone(quorum, "no two copies hold the same offsets").but_for(apart)
+    why = ONE_COPY if with_batches else "no copy holds a record batch"
+    return _alone(quorum, why).but_for(apart)
 
 
 def missing_voters_text(quorum: Quorum) -> str:
@@ -207,7 +222,7 @@ def voters(quorum: Quorum) -> Coverage:
         return Coverage((), ((None, "nothing at hand says who votes"),))
     held = [log for logs in quorum.holders.values() for log in logs]
     missing = [(None, missing_voters_text(quorum))] if quorum.bounds.missing_voters else []
-    return Coverage(tuple(log.label for log in held), (*missing, *_unread(held)))
+    return Coverage(tuple(log.label for log in held), (*missing, *unread(held)))
 
 
 def committed_voters(quorum: Quorum) -> Coverage:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.coverage import Coverage, missing_voters_text
+from kraftlog.audit.coverage import Coverage, missing_voters_text, unread
 from kraftlog.audit.health_checks import Reason
 from kraftlog.audit.triage import called
 from kraftlog.log.batch import CONTROL
@@ -36,7 +36,7 @@ def _over_elections(quorum: Quorum) -> Coverage:
     log = quorum.newest_log
     if log is None or len(log.epoch_starts) < 2:
         return Coverage((), (), "no election lies in a log at hand")
-    return Coverage((log.label,))
+    return Coverage((log.label,)).but_for(unread([log]))
 
 
 @check(
@@ -95,8 +95,9 @@ def _longest_run(flags: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[i
 
 
 def _over_controllers(quorum: Quorum) -> Coverage:
-    labels = [log.label for log in quorum.peers if is_controller(quorum, log.evidence)]
-    return Coverage(tuple(labels), (), "no copy at hand is of a controller")
+    logs = [log for log in quorum.peers if is_controller(quorum, log.evidence)]
+    labels = tuple(log.label for log in logs)
+    return Coverage(labels, (), "no copy at hand is of a controller").but_for(unread(logs))
 
 
 @check(

@@ -52,13 +52,9 @@ def _own_files(quorum: Quorum) -> Coverage:
         for label, log in able.items()
         if _copied_first(quorum, log)
     ]
-    gaps += [
-        (label, f"its {one.name} cannot be read ({one.problem})")
-        for label, log in able.items()
-        for one in log.evidence.segments
-        if one.problem
-    ]
-    found = Coverage(tuple(able), (), "no file lies beside the log").but_for(gaps)
+    found = Coverage(tuple(able), (), "no file lies beside the log").but_for(
+        [*gaps, *coverage.unread(able.values())]
+    )
     return but_for_unread(quorum, found, *_WITNESSES)
 
 
@@ -345,7 +341,7 @@ def _copied(count: int, total: int) -> str:
 @check(
     "log_ends_on_batch", "warning", "log", "UnexpectedAppendOffsetException",
     "each log ends where a batch of the other logs ends",
-    action="identity", over=coverage.copies,
+    action="identity", over=coverage.copied_logs,
     meaning="""A copy's log ends inside a batch of the other logs. A leader sends whole batches
     only. The node cannot append what it is sent, and stops with UnexpectedAppendOffsetException,
     again at each start. Such an end comes from a snapshot that ends inside a batch, or from a log

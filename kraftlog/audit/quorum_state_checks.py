@@ -27,7 +27,7 @@ from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voter
 @check(
     "voter_sets_agree", "warning", "replica", "KIP-853, strimzi#6862, KAFKA-16526, KAFKA-17608",
     "voters by quorum-state, KRaftVoters records, configuration and a saved describe are the same",
-    action="identity", over=coverage.copies,
+    action="identity", over=coverage.copied_logs,
     goes_by=(VOTER_SET, VOTERS),
     meaning="""Sources disagree on who the voters are: quorum-state, the KRaftVoters records (also
     those of the snapshots at offset 0, with which nodes were formatted),

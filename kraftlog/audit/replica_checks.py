@@ -84,7 +84,7 @@ def _claims(quorum: Quorum) -> Iterator[_Claim]:
 @check(
     "single_leader_per_epoch", "critical", "replica", "KAFKA-15489",
     "each epoch has one leader over all logs, quorum-state files and a saved describe",
-    action="stop", over=coverage.copies,
+    action="stop", over=coverage.copied_logs,
     meaning="""Two nodes are named as leader of one epoch, by LeaderChange records,
     quorum-state files or a saved describe. Two nodes may have accepted writes at once. Where one
     log holds both records, the epoch of one of their batches may be damaged instead.""",

@@ -219,7 +219,7 @@ def indexes(quorum: Quorum) -> Iterator[BadRow]:
         segments = {one.base_offset: one for one in log.evidence.segments}
         for index in log.evidence.indexes:
             segment = segments.get(index.base_offset)
-            if index.unread is not None:
+            if index.unread is not None or (segment is not None and segment.problem):
                 continue
             if segment is None:
                 # Behind the log's end it witnesses what is lost there: `log_end_lost` tells; and

@@ -465,11 +465,17 @@ def _who_covers(quorum: Quorum, log: LogView, start: int, at: int) -> tuple[list
     return [], "No replica at hand has one."
 
 
+def _ends(quorum: Quorum) -> Coverage:
+    """Snapshots that are held against the end of the log beside them."""
+    logs = (log for log in quorum.logs if quorum.snapshots_of(log.label) and log.unreadable_end)
+    return coverage.snapshots(quorum).but_for(coverage.unread(logs))
+
+
 @check(
     "snapshot_ahead_of_log", "warning", "snapshot",
     "KIP-630 Changes to Leader Election, KIP-630 Validation of Snapshot and Log",
     "a snapshot past the log's end has an empty log",
-    action="refetch", over=coverage.snapshots,
+    action="refetch", over=_ends,
     goes_by=("copy_skew_ms",),
     meaning="""The newest snapshot ends after the log's end, and the log is not empty. This is the
     state between fetching a snapshot and dropping the old log. At its next start the node drops
@@ -481,7 +487,7 @@ def _who_covers(quorum: Quorum, log: LogView, start: int, at: int) -> tuple[list
 def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         own = quorum.snapshots_of(log.label)
-        if not own or log.is_empty:
+        if not own or log.is_empty or log.unreadable_end:
             continue
         end, epoch = log.end_offset or 0, log.last_epoch or 0
         newest = max(own, key=lambda one: one.id)

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.coverage import Coverage, unread
 from kraftlog.audit.triage import called
 from kraftlog.config import ValueSource
 from kraftlog.plain import sentence
@@ -48,7 +48,9 @@ def _newest(quorum: Quorum, log: LogView) -> SnapshotView | None:
 
 
 def _over(quorum: Quorum) -> Coverage:
-    return Coverage(tuple(log.label for log in _nodes(quorum)), (), "no node's log is at hand")
+    logs = _nodes(quorum)
+    labels = tuple(log.label for log in logs)
+    return Coverage(labels, (), "no node's log is at hand").but_for(unread(logs))
 
 
 @check(

@@ -9,7 +9,7 @@ KAFKA-19850, KAFKA-20427, KAFKA-20661, strimzi/proposals#203, KIP-516, KAFKA-146
 from collections.abc import Iterator, Mapping
 
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.coverage import Coverage, unread
 from kraftlog.audit.health_checks import Reason, at_text, health_check, health_of, row, since_text
 from kraftlog.audit.triage import replicas_text
 from kraftlog.message.spec import ZERO_UUID
@@ -197,7 +197,8 @@ def _joins(quorum: Quorum, voter: int, directory: str) -> bool | None:
 
 def _over_changes(quorum: Quorum) -> Coverage:
     labels = [log.label for log in quorum.peers if any(log_voter_changes(log))]
-    return Coverage(tuple(labels), (), "no log at hand names the voters twice")
+    found = Coverage(tuple(labels), (), "no log at hand names the voters twice")
+    return found.but_for(unread(quorum.peers))
 
 
 @check(

@@ -13,6 +13,7 @@ from pathlib import Path
 from kraftlog import relations
 from kraftlog.audit.run import audit_of
 from kraftlog.commands.command import add_format, add_input, command, options_of
+from kraftlog.commands.faults import fault_rows
 from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
 from kraftlog.commands.values import add_conf
 from kraftlog.config import Options, ValueSource
@@ -226,7 +227,7 @@ def _replicas(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     quorum = collected(options.input, options)
     rows = _rows_of_replicas(quorum) if chosen.rows is None else chosen.rows(quorum)
-    print_rows(rows, chosen.format)
+    print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
 
 

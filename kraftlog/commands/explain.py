@@ -4,9 +4,11 @@ In: the words of a person, and a quorum's files or a lake. Out: a timeline, for 
 """
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_output, add_roots, command, options_of
+from kraftlog.commands.faults import fault_rows, tell_faults
 from kraftlog.commands.values import time_ms
 from kraftlog.errors import UsageError
 from kraftlog.explain.authorizer import Access, read_accesses
@@ -14,6 +16,7 @@ from kraftlog.explain.subject import FORMS, subjects_of
 from kraftlog.explain.timeline import History, entry_rows, file_history, first_told
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
+from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.report.timeline import print_timeline
 from kraftlog.source.collected import collected
@@ -64,7 +67,7 @@ def _explain(chosen: argparse.Namespace) -> int:
     if low is not None and high is not None and low > high:
         raise UsageError("--between names an end that lies before its beginning")
     accesses = _accesses(chosen.authorizer_log)
-    history = _opened(chosen) if chosen.lake is None else _lake_history(chosen.lake)
+    history, faults = _opened(chosen) if chosen.lake is None else _lake_history(chosen.lake)
     subject, entries = first_told(subjects, history, (low, high), accesses)
     known = history(subject)[0]
     if subject.kind == "offsets" and subject.end > known.end:
@@ -73,29 +76,30 @@ def _explain(chosen: argparse.Namespace) -> int:
         tell(
             f"what changed at offsets {first} to {last} is not known: no file at hand leads up to it"
         )
+    is_whole = not tell_faults(faults)
     if chosen.format == "json":
         print_rows(entry_rows(entries), "json")
         return 0
-    count = print_timeline(subject.title, entries)
+    count = print_timeline(subject.title, entries, is_whole=is_whole)
     if accesses and count:
         tell("records name no principal: who asked is likely, not proven")
     return 0
 
 
-def _lake_history(path: str) -> History:
-    from kraftlog.pipeline.explained import known_in, moments_in
+def _lake_history(path: str) -> tuple[History, Iterable[Row]]:
+    from kraftlog.pipeline.explained import faults_in, known_in, moments_in
     from kraftlog.tables.place import lake_at
 
     lake = lake_at(path)
     known = known_in(lake)
-    return lambda subject: (known, moments_in(lake, subject))
+    return lambda subject: (known, moments_in(lake, subject)), faults_in(lake)
 
 
-def _opened(chosen: argparse.Namespace) -> History:
+def _opened(chosen: argparse.Namespace) -> tuple[History, Iterable[Row]]:
     options = options_of(chosen)
     with waiting("explain"):
         quorum = collected(options.input, options, decodes=False)
-    return file_history(quorum, redactor_of(options))
+    return file_history(quorum, redactor_of(options)), fault_rows(quorum)
 
 
 def _accesses(path: str | None) -> list[Access]:

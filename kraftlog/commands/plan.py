@@ -11,7 +11,8 @@ from kraftlog.audit.loss_words import UNKNOWN, apart_words, loss_rows, lost_word
 from kraftlog.audit.losses import apart_fields, losses_of, lost_fields
 from kraftlog.audit.run import audit_of
 from kraftlog.commands.command import add_input, command, family, options_of
-from kraftlog.commands.plan_input import add_dialect, add_link, fault_rows, links_of
+from kraftlog.commands.faults import fault_rows
+from kraftlog.commands.plan_input import add_dialect, add_link, links_of
 from kraftlog.errors import InputError
 from kraftlog.pipeline.judge import replayed
 from kraftlog.plain import sentence, tell

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command, options_of
-from kraftlog.commands.plan_input import fault_rows
+from kraftlog.commands.faults import fault_rows
 from kraftlog.commands.values import at_least
 from kraftlog.config import Options
 from kraftlog.errors import InputError

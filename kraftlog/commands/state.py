@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kraftlog.commands.command import add_input, add_output, command, options_of
+from kraftlog.commands.faults import fault_rows
 from kraftlog.commands.values import local_path, time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
@@ -203,10 +204,10 @@ def _restorable(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     quorum = collected(options.input, options)
     if chosen.best:
-        print_rows(restore_rows(quorum), chosen.format)
+        print_rows((*restore_rows(quorum), *fault_rows(quorum)), chosen.format)
         return 0
     rows = ({**asdict(one), "segment_paths": list(one.segment_paths)} for one in restorable(quorum))
-    print_rows(rows, chosen.format)
+    print_rows((*rows, *fault_rows(quorum)), chosen.format)
     for low, high in lost_everywhere(quorum):
         tell(f"the states at offsets {low} to {high} can be rebuilt from no file at hand")
     return 0

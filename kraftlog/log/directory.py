@@ -256,11 +256,9 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
         inside = []
     except OSError as error:
         inside = [_no_segment(label, folder, f"{UNLISTED} ({reason_of(error)})")]
-    segments = [one for one in inside if one.kind == names.LOG]
-    if all(one.problem == IS_FOLDER for one in segments):
-        inside = [one for one in inside if one.kind != names.LOG]
-        if segments or any(one.kind in _OF_AN_OPENED_LOG for one in inside):
-            inside.append(_no_segment(label, folder, NO_SEGMENT))
+    kinds = {one.kind for one in inside}
+    if names.LOG not in kinds and kinds & _OF_AN_OPENED_LOG:
+        inside.append(_no_segment(label, folder, NO_SEGMENT))
     return Replica(label, root, folder.path, (*inside, *_beside(label, parent)))
 
 
@@ -282,7 +280,8 @@ def _as_opened(files: list[LogFile]) -> list[LogFile]:
     swapped = {
         base
         for one in files
-        if one.kind == names.LOG_SWAP and (base := one.parsed.base_offset or 0) < before
+        if one.kind == names.LOG_SWAP and one.problem != IS_FOLDER
+        if (base := one.parsed.base_offset or 0) < before
     }
     becomes = {names.LOG_SWAP: names.LOG, names.LOG: names.LOG_DELETED}
     return [

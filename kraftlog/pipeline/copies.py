@@ -22,9 +22,10 @@ from kraftlog.tables.promise import among, at_least, unique
     column(
         "kinship",
         TEXT,
-        "what it is to the other: equal, behind, ahead_committed, ahead_uncommitted, diverged_uncommitted, diverged_undecided, diverged_committed, no_common_offsets. "
+        "what it is to the other: equal, behind, ahead_committed, ahead_uncommitted, diverged_uncommitted, diverged_undecided, diverged_committed, no_common_offsets, unknown. "
         "diverged_uncommitted: what differs was never committed on one side, so Kafka repairs it. "
-        "diverged_undecided: nothing at hand proves that",
+        "diverged_undecided: nothing at hand proves that. "
+        "unknown: a segment that would tell cannot be read",
     ),
     column("reason", TEXT, "why it is of that kind, in words"),
     column("common_start_offset", LONG, "first offset that both logs reach"),
@@ -48,13 +49,13 @@ from kraftlog.tables.promise import among, at_least, unique
     column(
         "own_record_count",
         LONG,
-        "records that only the replica holds: from the first difference on, or from the other's end",
+        "records that only the replica holds: from the first difference on, or from the other's end; null: not known",
     ),
     column("own_size_bytes", LONG, "their batches' size"),
     column(
         "truncation_offset",
         LONG,
-        "where the replica would cut its log if the other led, by their epochs",
+        "where the replica would cut its log if the other led, by their epochs; null: not known",
     ),
     promises=(
         unique("replica", "other_replica", why="one row per ordered pair and run"),
@@ -69,6 +70,7 @@ from kraftlog.tables.promise import among, at_least, unique
                 "diverged_undecided",
                 "diverged_committed",
                 "no_common_offsets",
+                "unknown",
             ),
             "every pair is of one of these kinds",
         ),

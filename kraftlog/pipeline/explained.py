@@ -74,6 +74,13 @@ def known_in(lake: Lake) -> KnownHistory:
     return KnownHistory(leaders, lower, upper, proven, foreign, unknown, max(end, 0))
 
 
+def faults_in(lake: Lake) -> list[Row]:
+    """What could not be read of the files of a lake."""
+    names = ["path", "fault", "position", "detail"]
+    rows: list[Row] = lake.rows("faults", names).to_pylist() if lake.exists("faults") else []
+    return sorted(rows, key=lambda row: (row["path"], row["position"]))
+
+
 def _known_states(lake: Lake, run_id: str) -> list[Range]:
     """The offsets at which the state is known, of all but other clusters' replicas."""
     names = ["lineage", "fork_offset", "start_offset", "end_offset"]

@@ -85,7 +85,7 @@ class Collector:
             files = [self._named(one) for one in files]
         problems: list[FileProblem] = []
         builder = ColumnBuilder()
-        logs = [one for one in files if one.kind == names.LOG and _is_log(one, problems)]
+        logs = [one for one in files if one.kind == names.LOG]
         logs.sort(key=lambda one: one.parsed.base_offset or 0)
         segments = tuple(self._segment(one, builder, index) for index, one in enumerate(logs))
         snapshots = [
@@ -339,11 +339,6 @@ def _unread_producers(file: LogFile) -> Iterator[FileProblem]:
 
 
 _NO_END = RANGE_KINDS - {FaultKind.TORN_BATCH, FaultKind.ZEROS}
-
-
-def _is_log(file: LogFile, problems: list[FileProblem]) -> bool:
-    """Whether a segment's name is one; it may be one that cannot be read."""
-    return file.problem != IS_FOLDER or not _is_folder(file, problems)
 
 
 def _is_folder(file: LogFile, problems: list[FileProblem]) -> bool:

@@ -6,7 +6,7 @@ cut at a batch's end, or emptied, is a sound file, so that only witnesses tell. 
 `leader-epoch-checkpoint` as it appends the first batch of an epoch, an index entry as it appends a
 batch, a producer snapshot where the log ends at a roll or a clean stop, `quorum-state` before a new
 leader writes, and a snapshot of what the log holds. Source: Kafka's LeaderEpochFileCache,
-OffsetIndex, ProducerStateManager, UnifiedLog.close, KafkaRaftClient.onBecomeLeader,
+OffsetIndex, TimeIndex, ProducerStateManager, UnifiedLog.close, KafkaRaftClient.onBecomeLeader,
 RaftLog.validateOffsetAndEpoch; KAFKA-1211, KIP-595, KIP-630.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from kraftlog.log.batch import MIN_RECORD_SIZE
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.quorum.epochs import EpochVector, vector_of
-from kraftlog.quorum.evidence import IndexEvidence
+from kraftlog.quorum.evidence import IndexEvidence, SegmentEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
 
@@ -236,16 +236,39 @@ def _of_indexes(log: LogView, end: int) -> Iterator[Witness]:
         name = index.path.rsplit("/", 1)[-1]
         if index.unread is not None:
             continue
-        if index.base_offset not in segments:
+        segment = segments.get(index.base_offset)
+        if segment is None:
             if index.base_offset >= end and (reached := reached_by(index)) > end:
                 words = f"{name} belongs to a segment that is gone"
                 yield Witness(reached, words, index.path)
             continue
         last = _last_entry(index)
-        if index.time or last is None or last < end or _is_left_by_truncation(log, index):
+        if last is None or last < end:
             continue
-        if int(index.values[-1]) >= segments[index.base_offset].size_bytes:
+        stood = (
+            _dates_more(log, segment, index) if index.time else _points_beyond(log, segment, index)
+        )
+        if stood:
             yield Witness(last + 1, f"{name} lists a batch of offset {last}", index.path)
+
+
+def _points_beyond(log: LogView, segment: SegmentEvidence, index: IndexEvidence) -> bool:
+    """Whether the last position lies behind the segment's bytes, and is of no tail that was cut."""
+    is_behind = int(index.values[-1]) >= segment.size_bytes
+    return is_behind and not _is_left_by_truncation(log, index)
+
+
+def _dates_more(log: LogView, segment: SegmentEvidence, index: IndexEvidence) -> bool:
+    """Whether the last time, the largest that the segment had, is of no batch that is left in it.
+
+    A roll, a clean stop and a recovery end the file behind an entry of the newest batch, which the
+    other index often lacks. A cut allocates space anew before it shortens the log, so that without
+    that space every entry is of a batch that stood there. Of an entry whose offset is damaged, the
+    batch with its time is still there. Source: LogSegment.onBecomeInactiveSegment, close, recover and
+    truncateTo, TimeIndex.maybeAppend.
+    """
+    stamps = log.evidence.log.max_timestamps[segment.first_row : segment.end_row]
+    return not index.padding_bytes and int(index.values[-1]) > int(stamps.max(initial=-1))
 
 
 def last_cut(log: LogView, index: IndexEvidence) -> int | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from kraftlog.config import ValueSource
 from kraftlog.log import names
+from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.quorum.evidence import Longs, ReplicaEvidence
 from kraftlog.quorum.growth import HOUR_MS
 from kraftlog.quorum.logview import EpochStart, LogView
@@ -111,7 +112,8 @@ def joining(quorum: Quorum) -> Iterator[Joining]:
         return
     for log in quorum.peers:
         wanted = _wanted(quorum, newest, log)
-        if wanted is None or not is_controller(quorum, log.evidence):
+        is_unread = log.unreadable_end and log.unread != NO_SEGMENT
+        if wanted is None or is_unread or not is_controller(quorum, log.evidence):
             continue
         end, state = log.end_offset or 0, log.evidence.state_file
         others = [one.last_epoch or 0 for one in quorum.peers if one is not log]

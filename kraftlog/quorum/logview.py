@@ -22,6 +22,7 @@ from kraftlog.quorum.evidence import (
     Flags,
     Longs,
     ReplicaEvidence,
+    SegmentEvidence,
 )
 
 
@@ -205,11 +206,21 @@ class LogView:
         return problems[0] if problems and all(problems) else None
 
     @property
+    def unread_segments(self) -> list[SegmentEvidence]:
+        """The segments that could not be read at all."""
+        return [one for one in self.evidence.segments if one.problem]
+
+    @property
     def unreadable_start(self) -> bool:
         """The first segment could not be read: where the log really starts is known by its name
         only.
         """
-        return bool(self.evidence.segments) and self.evidence.segments[0].problem is not None
+        return any(one.problem for one in self.evidence.segments[:1])
+
+    @property
+    def unreadable_end(self) -> bool:
+        """The last segment could not be read: where the log ends is not known."""
+        return any(one.problem for one in self.evidence.segments[-1:])
 
     @cached_property
     def start_offset(self) -> int | None:

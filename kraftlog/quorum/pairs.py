@@ -30,6 +30,7 @@ class Kinship(StrEnum):
     UNDECIDED = "diverged_undecided"
     COMMITTED = "diverged_committed"
     APART = "no_common_offsets"
+    UNKNOWN = "unknown"
 
 
 _WORST = (Kinship.COMMITTED, Kinship.UNDECIDED, Kinship.UNCOMMITTED)
@@ -76,6 +77,9 @@ def _agreeing(quorum: Quorum, comparison: Comparison) -> tuple[Kinship, str]:
     """Of two logs that differ nowhere: the class, and why."""
     one, other = comparison.one, comparison.other
     mine, theirs = one.end_offset or 0, other.end_offset or 0
+    unread = _unread(comparison)
+    if unread is not None:
+        return Kinship.UNKNOWN, unread
     if not comparison.shares_offsets:
         return Kinship.APART, f"no offset is in both: {_extent(one)}, {_extent(other)}"
     if mine == theirs:
@@ -92,6 +96,21 @@ def _agreeing(quorum: Quorum, comparison: Comparison) -> tuple[Kinship, str]:
         Kinship.AHEAD_UNCOMMITTED,
         f"it holds more, and nothing proves that its records from offset {max(theirs, committed)} on are committed",
     )
+
+
+def _unread(comparison: Comparison) -> str | None:
+    """Why nothing is known of what two logs share, or of how far the shorter one goes; None where that
+    is known.
+    """
+    logs = (comparison.one, comparison.other)
+    least = min(log.end_offset or 0 for log in logs)
+    for log in logs:
+        is_short = log.unreadable_end and (log.end_offset or 0) == least
+        if log.unread_segments and (is_short or not comparison.shares_offsets):
+            one = log.unread_segments[-1]
+            what = "the log" if log.unread else one.name
+            return f"{what} of {log.label} cannot be read ({one.problem}), so that what it holds is not known"
+    return None
 
 
 def _extent(log: LogView) -> str:
@@ -149,4 +168,8 @@ def _row(pair: Pair) -> Row:
         "own_record_count": int(columns.record_counts[own].sum()),
         "own_size_bytes": int(columns.sizes[own].sum()),
         "truncation_offset": truncation_offset(*vectors),
-    }
+    } | (_NOT_KNOWN if pair.kinship == Kinship.UNKNOWN else {})
+
+
+_NOT_KNOWN: Row = dict.fromkeys(("own_record_count", "own_size_bytes", "truncation_offset"))
+"""What follows from the ends of both logs."""

@@ -20,9 +20,11 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
     entries: list[tuple[int, int]] | None = None if file is None else file.value
     start, end = log.start_offset, log.end_offset
     if log.unread:
-        start, end = None, None
+        start = None
     elif log.is_empty:
         start, end = min(ends, default=0), max(ends, default=0)
+    if log.unreadable_end:
+        end = None
     return {
         "replica": log.label,
         "folder": replica.folder,

@@ -48,7 +48,9 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
         return None
     if log.label in quorum.foreign:
         return None
-    if quorum.leaders.get(epoch) != log.evidence.node_id or unread_tail_bytes(log):
+    if quorum.leaders.get(epoch) != log.evidence.node_id:
+        return None
+    if log.unreadable_end or unread_tail_bytes(log):
         return None
     vectors = {
         one.label: vector_of(one)
@@ -205,5 +207,5 @@ def written_alone(quorum: Quorum) -> WrittenAlone | None:
 
 def _is_partly_known(log: LogView) -> bool:
     """Whether a log may hold more than its copy shows."""
-    cannot_be_read = log.unread or log.holes or unread_tail_bytes(log)
+    cannot_be_read = log.unread_segments or log.holes or unread_tail_bytes(log)
     return bool(cannot_be_read) or not log.evidence.segments

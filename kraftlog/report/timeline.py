@@ -16,8 +16,8 @@ from kraftlog.relations import moment as time_of
 from kraftlog.report.terminal import console_on
 
 
-def print_timeline(title: str, entries: Iterable[Entry]) -> int:
-    """Print every entry; returns how many there were."""
+def print_timeline(title: str, entries: Iterable[Entry], *, is_whole: bool = True) -> int:
+    """Print every entry; returns how many there were. `is_whole`: all that is at hand was read."""
     console = console_on()
     console.print(Text(printable(title), style="bold"))
     count = 0
@@ -34,7 +34,8 @@ def print_timeline(title: str, entries: Iterable[Entry]) -> int:
             console.print(Text(printable(f"    likely asked for by {who}"), style="dim"))
         count += 1
     if not count:
-        console.print("nothing in the records at hand changed it")
+        what = "at hand" if is_whole else "that could be read"
+        console.print(f"nothing in the records {what} changed it")
     return count
 
 

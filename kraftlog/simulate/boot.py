@@ -43,7 +43,8 @@ class Disk:
     """What lies on one node's disk.
 
     `vector` is the log up to the first batch that is no valid one, where recovery cuts it: `cut`
-    says what it meets there, None for a sound log. `problems` are reasons to refuse to start;
+    says what it meets there, None for a sound log. Where a segment `is_unread`, nobody knows what a
+    start would cut or drop. `problems` are reasons to refuse to start;
     `bad_records` are one where they are replayed, and `newer_records` where an older Kafka does.
     """
 
@@ -55,6 +56,7 @@ class Disk:
     bad_records: tuple[BadRecord, ...] = ()
     notes: tuple[str, ...] = ()
     newer_records: tuple[BadRecord, ...] = ()
+    is_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class Boot:
     """The outcome. `extent` is what the node goes on with, `snapshot` what it loads, and it replays
     the log from `replay_from_offset` on.
 
-    `discarded_from_offset` is where the part of its log begins that it throws away; `reason` says
+    `discarded_from_offset` is where the part of its log begins that it throws away, None also where
+    nobody knows; `reason` says
     why it refuses, or what it does besides starting, in words.
     """
 
@@ -92,6 +95,8 @@ def boot(disk: Disk) -> Boot:
     discarded = None if disk.cut is None else disk.vector.end_offset
     if _is_dropped(found):
         discarded = disk.start_offset
+    if disk.is_unread:
+        discarded = None
     words = _words(disk, found, latest)
     for one in _first(disk.newer_records, replay_from, extent):
         words.append(

@@ -60,6 +60,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         tuple(_bad_records(one.log, log.contents)),
         (*_notes(log, end), *_without_vote(log, snapshots)),
         tuple(_issues(one.log, log.contents, frozenset({UNKNOWN}))),
+        bool(log.unread_segments),
     )
 
 

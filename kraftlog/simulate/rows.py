@@ -83,7 +83,7 @@ class Plans:
                 self.committed_reach(log),
                 self.quorum.electorates[log.label],
                 log.evidence.directory_id,
-                self.boots[log.label].boots and log.unread is None,
+                self.boots[log.label].boots and not log.unreadable_end,
             )
             for log in self.quorum.electors
         )

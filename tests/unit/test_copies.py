@@ -155,6 +155,55 @@ def test_logs_without_a_common_offset(tmp_path: Path) -> None:
     assert row["own_record_count"] == 0
 
 
+def test_how_far_a_log_goes_whose_end_cannot_be_read_is_not_known(tmp_path: Path) -> None:
+    """What it lacks of a longer log is not, and what both share is."""
+    nodes = quorum(tmp_path)
+    nodes[2].segment(6).unlink()
+    nodes[2].segment(6).mkdir()
+    rows = kinds(quorum_of(tmp_path))
+    for pair in (("3", "1"), ("1", "3")):
+        row = rows[pair]
+        assert (row["kinship"], row["common_end_offset"]) == ("unknown", 6)
+        assert row["reason"].startswith("00000000000000000006.log of 3 cannot be read (it is a fo")
+        assert {row[one] for one in ("own_record_count", "truncation_offset")} == {None}
+    assert rows["1", "2"]["kinship"] == "equal"
+
+
+def test_what_a_log_lacks_of_one_whose_end_cannot_be_read_it_lacks(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].segment(12).mkdir()
+    cut = nodes[2].segment(6)
+    cut.write_bytes(cut.read_bytes()[: -len(healthy_log()[-1].raw())])
+    rows = kinds(quorum_of(tmp_path))
+    assert (rows["3", "1"]["kinship"], rows["1", "3"]["kinship"]) == ("behind", "ahead_committed")
+    assert rows["2", "1"]["kinship"] == rows["1", "2"]["kinship"] == "unknown"
+
+
+def test_logs_whose_common_offsets_cannot_be_read(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[1].segment(6).unlink()
+    nodes[2].segment(0).unlink()
+    nodes[2].segment(0).mkdir()
+    row = kinds(quorum_of(tmp_path))["2", "3"]
+    assert (row["kinship"], row["common_end_offset"]) == ("unknown", None)
+
+
+@pytest.mark.parametrize("more", [[], ["--pairs"], ["--voters"]])
+def test_what_cannot_be_read_is_a_row_with_its_fault(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    nodes[1].segment(12).mkdir()
+    raw = nodes[2].segment(6).read_bytes()
+    nodes[2].segment(6).write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]) + b"garbage")
+    assert main(["replicas", "--input", str(tmp_path), "--format", "json", *more]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [(row["path"], row["fault"]) for row in rows if "fault" in row]
+    assert found[0] == (str(nodes[1].segment(12)), "unreadable")
+    assert {path for path, _ in found[1:]} == {str(nodes[2].segment(6))}
+    assert "batch_crc" in {fault for _, fault in found[1:]}
+
+
 def test_the_isolated_nodes_of_a_real_quorum() -> None:
     """By the scenario: 2 led epoch 1 alone from offset 176 on, 12 followed it for 66 records."""
     rows = kinds(golden("isolated"))

@@ -1,5 +1,6 @@
 """What checks say that they have looked at, and why not at more; and the verdict that follows."""
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +30,9 @@ from tests.unit.audit_logs import (
     snapshot,
     topic,
 )
+from tests.unit.faults.ends import cut, writes_alone
 from tests.unit.faults.health import broker, on_its_disks
-from tests.unit.faults.table import LATER
+from tests.unit.faults.table import AT, LATER
 
 
 def quorum_of(
@@ -67,6 +69,7 @@ ALL = ("1", "2", "3")
         (coverage.every_snapshot, None),
         (coverage.batches, None),
         (coverage.copies, None),
+        (coverage.copied_logs, None),
         (coverage.epoch_checkpoints, None),
         (coverage.quorum_states, None),
         (coverage.pairs, None),
@@ -105,7 +108,8 @@ NO_LOG = (("2", f"its log cannot be read ({NO_SEGMENT})"),)
         (coverage.batches, _gone("*.checkpoint", "*.log"), NO_LOG),
         (coverage.epoch_checkpoints, _gone("leader-epoch-checkpoint"), ()),
         (coverage.quorum_states, _gone("quorum-state"), ()),
-        (coverage.pairs, _gone("*.log"), ()),
+        (coverage.pairs, _gone("*.log"), NO_LOG),
+        (coverage.copied_logs, _gone("*.log"), NO_LOG),
         (coverage.voters, _gone("meta.properties"), ((None, "no copy of voter 2 is at hand"),)),
     ],
 )
@@ -170,6 +174,8 @@ def test_copies_without_an_offset_in_common(tmp_path: Path) -> None:
     for node, kept in zip(nodes, (0, 6, None), strict=True):
         for base in {0, 6} - {kept}:
             node.segment(base).unlink()
+    for path in nodes[2].folder.iterdir():
+        path.unlink()
     found = coverage.pairs(quorum_of(tmp_path))
     assert (found.judged, found.reason) == ((), "no two copies hold the same offsets")
 
@@ -194,16 +200,65 @@ def test_who_votes_is_not_known(tmp_path: Path) -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     node = quorum(tmp_path)[1]
-    logs = (node.segment(0), node.segment(6))
-    found = quorum_of(tmp_path, vanish=(logs[0], node.checkpoint(6, 1)))
-    # Of a log in part the rest can be judged; of a snapshot nothing.
+    found = quorum_of(tmp_path, vanish=(node.segment(0), node.checkpoint(6, 1)))
+    log = ("2", f"its {node.segment(0).name} cannot be read (the file is gone)")
     snapshot = ("2", "a checkpoint cannot be read (the file is gone)")
-    assert coverage.logs(found) == Coverage(ALL, (), "no log segment is at hand")
+    assert coverage.logs(found) == Coverage(("1", "3"), (log,), "no log segment is at hand")
     assert coverage.snapshots(found).judged == coverage.every_snapshot(found).judged == ("1", "3")
     assert coverage.snapshots(found).gaps == coverage.every_snapshot(found).gaps == (snapshot,)
-    assert coverage.batches(found).judged == ALL
-    assert coverage.batches(found).gaps == (snapshot,)
-    assert coverage.voters(found) == Coverage(ALL)
+    assert coverage.batches(found).judged == ("1", "3")
+    assert coverage.batches(found).gaps == (log, snapshot)
+    assert coverage.voters(found) == Coverage(ALL, (log,))
+
+
+def unread(node: Node, base: int) -> None:
+    """A segment that is listed, and that nobody can read: of its size nothing is known either."""
+    node.segment(base).unlink(missing_ok=True)
+    node.segment(base).symlink_to(node.home / "absent")
+
+
+IN_PART = ("batch_crc_valid", "record_decodes", "log_matching", "epoch_checkpoint_agrees",
+           "single_leader_per_epoch", "log_ends_on_batch", "voter_holds_committed_data",
+           "epoch_within_quorum_state", "index_agrees", "snapshot_taken")  # fmt: skip
+
+
+@pytest.mark.parametrize(("base", "more"), [(0, set()), (6, {"snapshot_ahead_of_log"})])
+def test_of_a_log_that_was_read_in_part_no_check_has_passed(
+    tmp_path: Path, base: int, more: set[str]
+) -> None:
+    """Nor does one say anything of what lies where nothing was read: neither that a snapshot is
+    ahead of the log, nor that an index is wrong.
+    """
+    node = quorum(tmp_path)[2]
+    node.checkpoint(8, 1).write_bytes(node.checkpoint(6, 1).read_bytes())
+    node.segment(base).with_suffix(".index").write_bytes(struct.pack(">ii", 1, 61))
+    unread(node, base)
+    result = audit(tmp_path)
+    gap = f"3: its {node.segment(base).name} cannot be read (it is a link that leads nowhere)"
+    told = {check for check, why in result.verdict.not_judged if gap in why}
+    assert told >= {*IN_PART, *more}
+    found = {one.check: one.severity for one in result.findings if one.row.replica == "3"}
+    assert found.pop("file_readable") == "critical"
+    assert not found.keys() & {"snapshot_ahead_of_log", "index_agrees", "log_end_lost"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        # Node 2 led epoch 2, and the others hold more of that.
+        lambda nodes: (cut(nodes[1], AT[10]), unread(nodes[1], 10)),
+        # Voter 2 has written on by itself, unless voter 3 holds that, too.
+        lambda nodes: (writes_alone(nodes, 61_000), unread(nodes[2], 12)),
+    ],
+)
+def test_nothing_is_told_of_what_may_lie_where_nothing_was_read(
+    tmp_path: Path, change: Callable[[list[Node]], object]
+) -> None:
+    change(quorum(tmp_path))
+    result = audit(tmp_path)
+    checks = {"log_end_lost", "voter_holds_committed_data"}
+    assert not [one.row.message for one in result.findings if one.check in checks]
+    assert checks <= dict(result.verdict.not_judged).keys()
 
 
 def test_a_log_of_which_nothing_can_be_read(tmp_path: Path) -> None:

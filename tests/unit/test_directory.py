@@ -276,6 +276,13 @@ def test_files_say_what_they_are(tmp_path: Path) -> None:
     assert first.modified_ns == (folder / SEGMENT).stat().st_mtime_ns
 
 
+def test_a_folder_takes_the_place_of_no_segment(tmp_path: Path) -> None:
+    folder = make_log(tmp_path / "node-1", SEGMENT)
+    (folder / f"{SEGMENT}.swap").mkdir()
+    (found,) = find_replicas([str(tmp_path)])
+    assert [file.name for file in found.files if file.kind == names.LOG] == [SEGMENT]
+
+
 @pytest.mark.parametrize(
     "command",
     [

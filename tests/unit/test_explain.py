@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.cli import main
+from kraftlog.commands.faults import tell_faults
 from kraftlog.explain.authorizer import read_accesses
 from tests.unit.audit_logs import (
     NO_OP,
@@ -84,6 +85,44 @@ def test_what_lies_behind_a_hole_in_all_copies_is_told_to_be_unknown(
     assert main(["changes", "--input", str(tmp_path), "--from", "1", "--to", "9"]) == 2
     assert "the states at offsets 4 to 12 can be rebuilt from no file" in capsys.readouterr().err
     assert main(["changes", "--input", str(tmp_path), "--from", "1", "--to", "3"]) == 0
+
+
+def test_a_file_that_cannot_be_read_is_told_whatever_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is said to have changed nothing where something was not read."""
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        for path in node.folder.iterdir():
+            path.unlink()
+        node.segment(0).mkdir()
+    tail = nodes[2].segment(6)
+    tail.write_bytes(tail.read_bytes() + b"torn")
+    for form in ("table", "json"):
+        assert main(["explain", "topic", "nobody", "--input", str(tmp_path), "--format", form]) == 0
+        out, err = capsys.readouterr()
+        assert (
+            err.count("00.log could not be read (it is a folder, not a file): nothing is kn") == 2
+        )
+        assert f"{tail} cannot be read at byte " in err
+        said = "nothing in the records that could be read changed it\n"
+        assert out.endswith(said if form == "table" else "")
+        assert form == "table" or not out
+
+
+def test_of_many_files_that_cannot_be_read_the_first_are_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [
+        {"path": f"{file}.log", "fault": "zeros", "position": place, "detail": "no batch"}
+        for file in range(10)
+        for place in (0, 61)
+    ]
+    assert tell_faults(rows)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "kraftlog: 0.log cannot be read at byte 0 (no batch), and in 1 more place"
+    assert (len(said), said[8]) == (9, "kraftlog: so it is with 2 more files")
+    assert not tell_faults([])
 
 
 def test_a_line_with_a_date_that_is_none_is_passed_over() -> None:

@@ -78,6 +78,14 @@ def test_how_long_nothing_has_come_of_its_part(
     assert signs(one)[4:] == (part.name, stalled_ms)
 
 
+def test_whether_a_controller_whose_log_cannot_be_read_needs_a_snapshot_is_not_known(
+    tmp_path: Path,
+) -> None:
+    node = emptied(tmp_path)
+    node.segment(0).symlink_to(tmp_path / "absent")
+    assert found_in(tmp_path) == []
+
+
 def test_the_newest_part_counts(tmp_path: Path) -> None:
     """As Kafka orders snapshots, by epoch first; one that ends where its log does is none."""
     node = emptied(tmp_path)

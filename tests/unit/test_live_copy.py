@@ -13,9 +13,10 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import NO_SEGMENT, find_replicas
+from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, find_replicas
 from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
+from kraftlog.pipeline.explained import faults_in
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.rows import Plans
@@ -181,18 +182,13 @@ def test_of_a_folder_that_cannot_be_listed_nothing_is_missing(
     assert "only with voter 3, of which a file could not be read" in may["1"].reason
 
 
-@pytest.mark.parametrize("in_its_place", [False, True])
-def test_a_log_of_which_no_segment_was_copied_is_not_empty(
-    tmp_path: Path, in_its_place: bool
-) -> None:
+def test_a_log_of_which_no_segment_was_copied_is_not_empty(tmp_path: Path) -> None:
     """Files that Kafka writes beside a segment only are here: nothing is said of what the log held,
     by an audit or by a plan. What Kafka makes of such a folder is an empty log.
     """
     node = quorum(tmp_path)[2]
     for segment in node.folder.glob("*.log"):
         segment.unlink()
-    if in_its_place:
-        node.segment(0).mkdir()
     found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
     result = audit_of(found)
     (told,) = [one for one in result.findings if one.row.replica == "3"]
@@ -210,6 +206,27 @@ def test_a_log_of_which_no_segment_was_copied_is_not_empty(
     assert [one.boots for one in plans.voters] == [True, True, False]
     assert plans.boots["3"].boots
     assert plans.boots["3"].reason == f"{NO_SEGMENT}; Kafka begins an empty log there"
+
+
+@pytest.mark.parametrize("gone", [(0, 6), (6,)])
+def test_a_folder_in_the_place_of_a_segment_is_one_that_cannot_be_read(
+    tmp_path: Path, gone: tuple[int, ...]
+) -> None:
+    """As a link that leads nowhere is, whether it is the only segment or the last one."""
+    node = quorum(tmp_path)[2]
+    for base in gone:
+        node.segment(base).unlink()
+    node.segment(gone[-1]).mkdir()
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(found)
+    (told,) = [one for one in result.findings if one.row.replica == "3"]
+    assert (told.check, told.severity) == ("file_readable", "critical")
+    assert told.row.path == str(node.segment(gone[-1]))
+    assert f"({IS_FOLDER})" in told.row.message
+    assert {"batch_crc_valid", "log_end_lost"} <= dict(result.verdict.not_judged).keys()
+    boot = Plans(found).boots["3"]
+    assert (boot.boots, boot.discarded_from_offset) == (False, None)
+    assert boot.reason == f"{node.segment(gone[-1]).name} cannot be read: {IS_FOLDER}"
 
 
 @pytest.mark.parametrize("kept", ["", "00000000000000000006-0000000001.checkpoint"])
@@ -284,6 +301,18 @@ def test_a_file_that_was_made_readable_is_read_by_the_next_run(tmp_path: Path, n
     faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"])
     assert faults.num_rows == 0
     assert not decode(third)
+
+
+def test_a_lake_knows_what_could_not_be_read(tmp_path: Path) -> None:
+    """The next run reads a file again that can be read."""
+    path = quorum(tmp_path / "in")[2].segment(6)
+    run = run_of(tmp_path / "in", tmp_path / "lake")
+    assert run.replicas
+    shut(path)
+    assert decode(run)
+    (row,) = faults_in(run.lake)
+    assert (row["path"], row["fault"], row["position"]) == (str(path), "unreadable", 0)
+    assert row["detail"] == "it is not a regular file"
 
 
 def test_a_place_that_cannot_be_read_makes_no_new_run(

@@ -88,6 +88,13 @@ def test_a_log_that_cannot_be_read_ends_nowhere(tmp_path: Path) -> None:
     assert [offsets_behind(one, [row, *rest]) for one in rest] == [0, 0]
 
 
+def test_a_log_whose_last_segment_cannot_be_read_ends_nowhere(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[2]
+    node.segment(12).mkdir()
+    row = replica_rows(quorum_of(tmp_path))[2]
+    assert (row["log_start_offset"], row["log_end_offset"], row["last_epoch"]) == (0, None, 2)
+
+
 def test_an_epoch_file_that_was_not_cut_with_its_log(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     node.segment(0).unlink()

@@ -315,6 +315,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert rows[1]["snapshot_path"] == str(nodes[0].checkpoint(6, 1))
     assert rows[1]["segment_paths"] == [str(nodes[0].segment(6))]
     assert "the states at offsets 0 to 5 can be rebuilt from no file at hand" in printed.err
+    nodes[0].segment(6).unlink()
+    nodes[0].segment(6).symlink_to(tmp_path / "absent")
+    for more in ([], ["--best"]):
+        main(["restorable", "--input", str(tmp_path), "--format", "json", *more])
+        last = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (last["path"], last["fault"]) == (str(nodes[0].segment(6)), "unreadable")
     with pytest.raises(SystemExit):
         main(["restorable", "--help"])
     assert "kraftlog restorable --input replicas/" in capsys.readouterr().out

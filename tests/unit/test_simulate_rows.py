@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.cli import main
-from kraftlog.commands.plan_input import fault_rows
+from kraftlog.commands.faults import fault_rows
 from kraftlog.config import load_options
 from kraftlog.errors import InputError
 from kraftlog.log.segment import Limits

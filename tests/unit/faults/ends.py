@@ -222,6 +222,30 @@ def _(nodes: list[Node]) -> None:
     cut(nodes[2], AT[11])
 
 
+def _dated(node: Node, offset: int, ms: int, padding: int = 0) -> None:
+    """A `.timeindex` with one entry, and with zeros behind it unless the segment was closed."""
+    raw = struct.pack(">qi", ms, offset - 6) + bytes(padding)
+    node.segment(6).with_suffix(".timeindex").write_bytes(raw)
+
+
+def _cut_and_dated(node: Node, padding: int) -> None:
+    """Only the newest batch is lost, of which a closed segment's other index has no entry."""
+    _dated(node, 11, healthy_log()[-1].ms, padding)
+    cut(node, AT[11])
+
+
+fault(
+    LOST, "critical", "3", 11, says="00006.timeindex lists a batch of offset 11",
+    sound=lambda nodes: _cut_and_dated(nodes[2], 12),
+)(lambda nodes: _cut_and_dated(nodes[2], 0))  # fmt: skip
+"""Where space was allocated ahead, Kafka may have cut the log itself."""
+fault(
+    LOST, "critical", "3", 12, says="00006.timeindex lists a batch of offset 40",
+    sound=lambda nodes: _dated(nodes[2], 40, healthy_log()[-1].ms),
+)(lambda nodes: _dated(nodes[2], 40, healthy_log()[-1].ms + 1))  # fmt: skip
+"""An entry whose offset is damaged has the time of a batch that is there."""
+
+
 def _preallocated(node: Node, entries: list[tuple[int, int]], *times: tuple[int, int]) -> None:
     """Indexes as a running node has them: zeros behind their entries."""
     _index(node, *entries)

@@ -599,10 +599,10 @@ def index(nodes: list[Node], *entries: tuple[int, int], more: bytes = b"") -> No
     nodes[0].segment(6).with_suffix(".index").write_bytes(raw + more)
 
 
-def time_index(nodes: list[Node], *entries: tuple[int, int]) -> None:
+def time_index(nodes: list[Node], *entries: tuple[int, int], more: bytes = b"") -> None:
     """The time index of the same: (ms after the start, offset) each."""
     raw = b"".join(struct.pack(">qi", START_MS + ms, offset - 6) for ms, offset in entries)
-    nodes[0].segment(6).with_suffix(".timeindex").write_bytes(raw)
+    nodes[0].segment(6).with_suffix(".timeindex").write_bytes(raw + more)
 
 
 @fault(
@@ -632,9 +632,12 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "index_agrees", "warning", "1", 8, says="that the batch at that offset does not have",
-    sound=lambda nodes: time_index(nodes, (5000, 7), (6000, 8), (9000, 11), (9500, 12)),
+    sound=lambda nodes: time_index(
+        nodes, (5000, 7), (6000, 8), (9000, 11), (9500, 12), more=bytes(12)
+    ),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
+    """The index of a node that was running may be newer than the log."""
     time_index(nodes, (5000, 7), (6001, 8))
 
 
