@@ -26,7 +26,7 @@ from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import counted, numbers, sentence, voters_text
-from kraftlog.quorum.content import KRAFT_VOTERS, REFUSED, RULES, UNKNOWN
+from kraftlog.quorum.content import KRAFT_VOTERS, LEVEL, REFUSED, RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
@@ -254,8 +254,9 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
     such levels, a listener without a name, or two entries. The record decodes, but no KRaft
     controller writes so. Where the finding says that Kafka's reader refuses it, a node that
-    reads it stops. Such a record is critical where a start reads it, so that the node would not
-    start: in the newest snapshot, and in the log from the end of that on.""",
+    reads it stops. A start reads the newest snapshot, and the log from the end of that on, and so
+    would fail: in that snapshot such a record is critical, and so are such levels and voters in that
+    part of a log.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip
@@ -280,10 +281,8 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
             stops = "Kafka's reader refuses it, and a node that reads it stops. "
             starting = [one for one in replicas if _starts_with(quorum, one, place, issue)]
             if starting:
-                severity, stops = (
-                    "critical",
-                    f"{stops}A start of {replicas_text(starting)} reads it. ",
-                )
+                severity = "critical" if issue.kind == LEVEL else None
+                stops = f"{stops}A start of {replicas_text(starting)} reads it. "
             elif newest and not place.in_log:
                 severity, stops = "critical", f"{stops}A start begins with this file. "
                 if len(replicas) == 1:

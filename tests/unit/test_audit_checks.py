@@ -153,13 +153,13 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, b"\x01\xc0\x21\x00\x00")
 
 
-@fault("record_rules", "critical", offset=12, says="a key")
+@fault("record_rules", "warning", offset=12, says="a key")
 def _(nodes: list[Node]) -> None:
     for node in nodes:
         node.append(Batch(12, 2, (NO_OP,), None, LATER, payload=frame(0, b"key", NO_OP)))
 
 
-@fault("record_rules", "critical", offset=12, says="timestamp delta")
+@fault("record_rules", "warning", offset=12, says="timestamp delta")
 def _(nodes: list[Node]) -> None:
     for node in nodes:
         node.append(Batch(12, 2, (NO_OP,), None, LATER, payload=frame(0, None, NO_OP, 5)))

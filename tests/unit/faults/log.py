@@ -353,12 +353,12 @@ def _with_headers(base: int, headers: bytes) -> Damage:
 _HEADER = b"\x02" + b"\x02k" + b"\x02v"
 
 fault(
-    "record_rules", "critical", "1", 12, says="A start of replicas 1, 2 and 3 reads it.",
+    "record_rules", "warning", "1", 12, says="A start of replicas 1, 2 and 3 reads it.",
     sound=_with_headers(12, b"\0"),
 )(_with_headers(12, _HEADER))  # fmt: skip
 
 
-@fault("record_rules", "critical", "1", 3, says="A start of replica 2 reads it.")
+@fault("record_rules", "warning", "1", 3, says="A start of replica 2 reads it.")
 def _(nodes: list[Node]) -> None:
     """The others begin with a snapshot that covers it."""
     _with_headers(3, _HEADER)(nodes)
