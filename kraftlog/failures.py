@@ -22,7 +22,7 @@ from kraftlog import __version__
 from kraftlog.errors import KraftlogError
 from kraftlog.garbage import seldom_looked_for
 from kraftlog.parts import missing
-from kraftlog.plain import in_line, printable, tell, unsigned
+from kraftlog.plain import heard_or_not, in_line, printable, tell, unsigned
 
 FAILED, INTERRUPTED = 2, 130
 DEBUG = "--debug"
@@ -63,21 +63,21 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     before = _answer_interrupts()
     _take_all_that_is_written()
     try:
-        with seldom_looked_for():
+        with heard_or_not(sys.stdout), seldom_looked_for():
             return work()
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): end quietly, as other tools do.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 0  # the reader of a listing has gone, which ends quietly, as other tools do
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         if debug:
-            for line in traceback.format_exc().splitlines():
-                print(printable(unsigned(line)), file=sys.stderr)
+            with heard_or_not(sys.stderr):
+                for line in traceback.format_exc().splitlines():
+                    print(printable(unsigned(line)), file=sys.stderr)
         tell(sentence_of(error))
         return FAILED
     finally:
+        with heard_or_not(sys.stdout):
+            pass  # what an error has left unsaid
         if before is not None:
             signal.signal(signal.SIGINT, before)
             logging.disable(logging.NOTSET)

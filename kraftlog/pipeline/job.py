@@ -19,6 +19,7 @@ from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.tasks import Spark
 from kraftlog.pipeline.watching import is_watched, watch_lake
+from kraftlog.plain import heard_or_not
 from kraftlog.report.summary import print_summary
 from kraftlog.session import spark_for_tasks
 
@@ -48,9 +49,11 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
         done = run_steps(start_spark, options, name)
     if name in ("audit", "pipeline"):
         lake, run_id = done.run.lake, done.run.run_id
-        print_summary(lake, page_path(lake), is_new=done.is_new)
+        with heard_or_not(sys.stdout):
+            print_summary(lake, page_path(lake), is_new=done.is_new)
         if is_watched(options):
-            watch_lake(options, lake, run_id, recorded(lake, run_id, done.exit_code))
+            judged = recorded(lake, run_id, done.exit_code)
+            return watch_lake(options, lake, run_id, judged)
     return done.exit_code
 
 
