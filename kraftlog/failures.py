@@ -22,7 +22,7 @@ from kraftlog import __version__
 from kraftlog.errors import KraftlogError
 from kraftlog.garbage import seldom_looked_for
 from kraftlog.parts import missing
-from kraftlog.plain import heard_or_not, in_line, printable, tell, unsigned
+from kraftlog.plain import heard_or_not, in_line, printable, silence, tell, unsigned
 
 FAILED, INTERRUPTED = 2, 130
 DEBUG = "--debug"
@@ -62,10 +62,10 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     """
     before = _answer_interrupts()
     _take_all_that_is_written()
+    code = 0  # of a listing whose reader has gone: it ends quietly, as other tools do
     try:
         with heard_or_not(sys.stdout), seldom_looked_for():
-            return work()
-        return 0  # the reader of a listing has gone, which ends quietly, as other tools do
+            code = work()
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
@@ -76,11 +76,14 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
         tell(sentence_of(error))
         return FAILED
     finally:
-        with heard_or_not(sys.stdout):
-            pass  # what an error has left unsaid
+        try:
+            sys.stdout.flush()
+        except OSError:  # which has been told; Python would meet it again at its end
+            silence(sys.stdout)
         if before is not None:
             signal.signal(signal.SIGINT, before)
             logging.disable(logging.NOTSET)
+    return code
 
 
 def _take_all_that_is_written() -> None:

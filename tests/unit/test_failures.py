@@ -495,6 +495,16 @@ def test_a_short_answer_that_nobody_reads_is_no_failure(words: str) -> None:
     assert unread(*words.split()) == 0
 
 
+def test_a_disk_without_room_for_the_answer_is_one_sentence() -> None:
+    """Python's own words at its end would follow."""
+    words = [sys.executable, "-m", "kraftlog", "replicas", "--input", str(QUORUM)]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=env, check=False)
+    assert done.returncode == 2
+    assert done.stderr == b"kraftlog: the system refused: No space left on device\n"
+
+
 def test_a_defect_in_one_input_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
