@@ -495,6 +495,7 @@ def test_a_short_answer_that_nobody_reads_is_no_failure(words: str) -> None:
     assert unread(*words.split()) == 0
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_disk_without_room_for_the_answer_is_one_sentence() -> None:
     """Python's own words at its end would follow."""
     words = [sys.executable, "-m", "kraftlog", "replicas", "--input", str(QUORUM)]
@@ -503,6 +504,29 @@ def test_a_disk_without_room_for_the_answer_is_one_sentence() -> None:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=env, check=False)
     assert done.returncode == 2
     assert done.stderr == b"kraftlog: the system refused: No space left on device\n"
+
+
+def test_a_table_that_lost_a_file_is_named_by_a_query(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    main(["run", "--input", str(QUORUM), "--lake", str(lake)])
+    for one in (lake / "findings").glob("*.parquet"):
+        one.unlink()
+    capsys.readouterr()
+    assert main(["sql", "SELECT * FROM findings", "--lake", str(lake)]) == 2
+    said = f"kraftlog: {lake}/findings cannot be read: kraftlog lake check --lake {lake} says what is missing, and the next run rebuilds it\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_file_is_no_folder_for_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["checkpoint", str(LOG), "--out", str(tmp_path / "file")]) == 2
+    assert (
+        f"kraftlog: {tmp_path}/file is a file; name a folder as --out\n" in capsys.readouterr().err
+    )
 
 
 def test_a_defect_in_one_input_stops_no_other(

@@ -27,6 +27,7 @@ from kraftlog.report.exposition import METRICS, metrics_text
 from kraftlog.report.junit import junit_xml
 from kraftlog.report.watched import Watched
 from kraftlog.tables import whole
+from kraftlog.tables.parquet import make_folder_of
 from tests.bare import ROOT
 from tests.golden.cases import PARTITION, Replica
 
@@ -362,7 +363,7 @@ def test_each_file_that_cannot_be_written_is_named(
 
 
 def test_a_file_directly_below_the_root_has_a_folder() -> None:
-    whole.make_folder_of(pafs.LocalFileSystem(), "/a.prom")
+    make_folder_of(pafs.LocalFileSystem(), "/a.prom")
 
 
 def test_nothing_is_read_where_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
