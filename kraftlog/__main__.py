@@ -1,10 +1,8 @@
 """The process of the `kraftlog` command; `python -m kraftlog` is the same."""
 
 import os
+import signal
 import sys
-
-from kraftlog import cli
-from kraftlog.parts import leave_out
 
 SETTINGS = {
     # numpy's linear algebra starts a thread for each core, and has no work here.
@@ -17,12 +15,23 @@ SETTINGS = {
 
 def main() -> int:
     """Run the command that this process was started with; returns the exit code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _ended)
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
+    from kraftlog import cli
+    from kraftlog.parts import leave_out
+
     # pyarrow imports it at its first array, which takes longer than most answers, and uses it for
     # frames alone: those of Spark Connect, and of contracts, which have a process of their own.
     leave_out("pandas")
     return cli.main()
+
+
+def _ended(number: int, frame: object) -> None:
+    # Before there is work, and after it, nothing has to be put in order; a library that is being
+    # imported might take an exception for its own.
+    os._exit(130)
 
 
 if __name__ == "__main__":

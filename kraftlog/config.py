@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, NewType, get_args, get_origin, get_type_
 
 from kraftlog.errors import UsageError
 from kraftlog.message.catalogue import packaged
+from kraftlog.plain import reason_of
 
 Count = NewType("Count", int)
 """A number that may be 0; other numbers are above it."""
@@ -202,8 +203,11 @@ def _file_options(conf_file: Path | None) -> dict[str, object]:
         return {}
     try:
         return tomllib.loads(conf_file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the options file {conf_file} cannot be read: {error}") from error
+    except OSError as error:
+        why = reason_of(error)
+        raise UsageError(f"the options file {conf_file} cannot be read: {why}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the options file {conf_file} cannot be read: it is not UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"the options file {conf_file} is not TOML: {error}") from error
 

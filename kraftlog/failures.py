@@ -22,7 +22,7 @@ from kraftlog import __version__
 from kraftlog.errors import KraftlogError
 from kraftlog.garbage import seldom_looked_for
 from kraftlog.parts import missing
-from kraftlog.plain import in_line, printable, tell, unsigned
+from kraftlog.plain import heard_or_not, in_line, printable, silence, tell, unsigned
 
 FAILED, INTERRUPTED = 2, 130
 DEBUG = "--debug"
@@ -62,25 +62,28 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     """
     before = _answer_interrupts()
     _take_all_that_is_written()
+    code = 0  # of a listing whose reader has gone: it ends quietly, as other tools do
     try:
-        with seldom_looked_for():
-            return work()
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): end quietly, as other tools do.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        with heard_or_not(sys.stdout), seldom_looked_for():
+            code = work()
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         if debug:
-            for line in traceback.format_exc().splitlines():
-                print(printable(unsigned(line)), file=sys.stderr)
+            with heard_or_not(sys.stderr):
+                for line in traceback.format_exc().splitlines():
+                    print(printable(unsigned(line)), file=sys.stderr)
         tell(sentence_of(error))
         return FAILED
     finally:
+        try:
+            sys.stdout.flush()
+        except OSError:  # which has been told; Python would meet it again at its end
+            silence(sys.stdout)
         if before is not None:
             signal.signal(signal.SIGINT, before)
             logging.disable(logging.NOTSET)
+    return code
 
 
 def _take_all_that_is_written() -> None:

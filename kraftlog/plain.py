@@ -5,10 +5,13 @@ that is no row of an answer goes. `in_line` is for errors of stores, which come 
 colours. `sentence`, `counted` and `offsets_text` are the small change of all sentences.
 """
 
+import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
+from typing import IO
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
@@ -106,7 +109,32 @@ def reason_of(error: OSError) -> str:
 
 def tell(sentence: str) -> None:
     """Say something to whoever runs the command: one line on stderr."""
-    print(f"kraftlog: {printable(sentence)}", file=sys.stderr, flush=True)
+    tell_as("kraftlog", sentence)
+
+
+def tell_as(speaker: str, text: str) -> None:
+    """The same, said by a part of it."""
+    with heard_or_not(sys.stderr):
+        print(f"{speaker}: {printable(text)}", file=sys.stderr)
+
+
+@contextmanager
+def heard_or_not(stream: IO[str]) -> Iterator[None]:
+    """What is printed meanwhile may go unread (`| head`): what is left of it then goes nowhere, and
+    the command goes on, whose files and exit code are asked for all the same.
+    """
+    try:
+        yield
+        stream.flush()
+    except BrokenPipeError:
+        silence(stream)
+
+
+def silence(stream: IO[str]) -> None:
+    """Let what is still written to a stream whose reader has gone go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 @lru_cache(maxsize=4096)

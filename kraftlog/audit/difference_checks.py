@@ -15,7 +15,7 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, replicas_text
-from kraftlog.plain import counted, natural, numbers, offsets_text, sentence, voters_text
+from kraftlog.plain import counted, natural, offsets_text, sentence, voters_text
 from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.departures import Replacement
 from kraftlog.quorum.divergence import Comparison, DifferingRun, replacing_epoch, truncation_offset
@@ -363,9 +363,13 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
         if not granted:
             reason = "the running quorum has committed other records there"
         return f"None of it was committed ({reason}), so do again what is still wanted."
-    wanted = [*bounds.missing_voters, *(one for one in bounds.open_voters if bounds.missing_voters)]
-    copies = "a copy of voter" if len(wanted) == 1 else "copies of voters"
-    known = f" ({copies} {numbers(wanted)} may tell)" if wanted else ""
+    missing, rest, known = sorted(bounds.missing_voters), sorted(bounds.open_voters), ""
+    if missing:
+        again = (
+            f", and so may those of {voters_text(rest)}, stopped and copied again" if rest else ""
+        )
+        copies = "a copy" if len(missing) == 1 else "copies"
+        known = f" ({copies} of {voters_text(missing)} may tell{again})"
     return f"Whether any of it was committed is not proven{known}: keep this folder, and do not start the node before you know."
 
 

@@ -290,12 +290,20 @@ def called(quorum: Quorum, log: LogView) -> str:
     return f"{role} {node}" if is_named else f"{role} {node} ({log.label})"
 
 
-_HEAD_END = re.compile(r"[:;](?= )|\.(?= |$)| \(|, so that ")
+_HEAD_END = r"(?P<end>[:;](?= )|\.(?= |$)| \(|, so that )"
 _HEAD_LIMIT = 140
 
 
-def head(message: str) -> str:
-    """What is wrong in a few words: the beginning of a message, up to its reasons."""
-    found = _HEAD_END.search(message)
-    text = message[: found.start()] if found else message
-    return text if len(text) <= _HEAD_LIMIT else f"{text[: _HEAD_LIMIT - 1]}…"
+def head(message: str, names: Iterable[str] = ()) -> str:
+    """What is wrong in a few words: the beginning of a message, up to its reasons. Names of folders
+    can hold anything: none ends it, and they are not counted.
+    """
+    whole = map(re.escape, sorted(names, key=len, reverse=True))
+    parts = [rf" \({one}\)|(?<!\w){one}(?!\w)" for one in whole]
+    text, limit = message, _HEAD_LIMIT
+    for found in re.finditer("|".join([*parts, _HEAD_END]), message):
+        if found["end"]:
+            text = message[: found.start()]
+            break
+        limit += len(found[0])
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

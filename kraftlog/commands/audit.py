@@ -18,6 +18,7 @@ from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
 from kraftlog.commands.values import add_conf
 from kraftlog.config import Options, ValueSource
 from kraftlog.errors import UsageError
+from kraftlog.failures import FAILED
 from kraftlog.log.storage import absolute
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
@@ -25,7 +26,7 @@ from kraftlog.pipeline.judge import Judged, judged_of, replayed
 from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.pipeline.progress import waiting
 from kraftlog.pipeline.watching import is_watched, watch
-from kraftlog.plain import printable, tell
+from kraftlog.plain import heard_or_not, tell, tell_as
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.rows import replica_rows
@@ -124,8 +125,7 @@ def _audit_files(options: Options, form: str, report: str | None) -> int:
         result = audit_of(quorum)
         judged = judged_of(quorum, result, options)
     _print(judged, form, " ".join(options.input))
-    watch(options, judged, partial(replica_rows, quorum))
-    code = judged.exit_code
+    code = watch(options, judged, partial(replica_rows, quorum))
     if report is None:
         return code
     from kraftlog.pipeline.page import write_audit_page
@@ -136,8 +136,8 @@ def _audit_files(options: Options, form: str, report: str | None) -> int:
 def _told(page: str | None, code: int) -> int:
     """Say where a page lies that was asked for; one that is missing is a failure of its own."""
     if page is None:
-        return code or 2
-    print(f"page: {printable(page)}", file=sys.stderr)
+        return code or FAILED
+    tell_as("page", page)
     return code
 
 
@@ -151,11 +151,11 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
 
     names = ("decode", "materialize", "audit") if options.input else ("audit",)
     done = run_steps(starter("kraftlog audit", options), options, *names)
-    run, code = done.run, done.exit_code
+    run = done.run
     lake, run_id = run.lake, run.run_id
-    judged = recorded(lake, run_id, code)
+    judged = recorded(lake, run_id, done.exit_code)
     _print(judged, form, " ".join(options.input or run.row["inputs"]))
-    watch(options, judged, partial(lake.rows_of_run, REPLICAS.name, run_id))
+    code = watch(options, judged, partial(lake.rows_of_run, REPLICAS.name, run_id))
     if report is not None:
         return _told(write_lake_page(lake, report), code)
     if (page := page_path(lake)) is not None:
@@ -179,15 +179,20 @@ def _audit_each(roots: list[str], options: Options, form: str) -> int:
 
 def _print(judged: Judged, form: str, name: str, title: str | None = None) -> None:
     """Findings, checks and the verdict with what it went by other than defaults; of an input that
-    was not read there is no verdict.
+    was not read there is no verdict. Who reads no more of it still asks for the exit code.
     """
+    with heard_or_not(sys.stdout):
+        _print_all(judged, form, name, title)
+
+
+def _print_all(judged: Judged, form: str, name: str, title: str | None) -> None:
     if form == "json":
         extra = {} if title is None else {"input": title}
         print_rows((extra | row for row in judged.rows), form)
         given = [row for row in judged.settings if row["source"] not in _DEFAULTS]
         last = {"input": name, **(judged.verdict or {}), "settings": given}
         last["exit_code"] = judged.exit_code
-        print(json.dumps(last), flush=True)
+        print(json.dumps(last))
         return
     print_findings(
         judged.rows, judged.verdict, title, restart=judged.restart, settings=judged.settings

@@ -6,11 +6,13 @@ want to see.
 """
 
 import argparse
+import sys
 
 from kraftlog.commands.command import Arguments, add_format, command, family
 from kraftlog.commands.values import add_conf
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
+from kraftlog.plain import heard_or_not
 from kraftlog.report.rows import print_rows
 
 _ENOUGH = 2
@@ -45,9 +47,8 @@ def _check(chosen: argparse.Namespace) -> int:
     from kraftlog.pipeline.keeping import check
 
     lines = check(options_in(chosen))
-    for line in lines.damaged:
-        print(line)
-    print(lines.summary)
+    with heard_or_not(sys.stdout):
+        print(*lines.damaged, lines.summary, sep="\n")
     return 1 if lines.damaged else 0
 
 

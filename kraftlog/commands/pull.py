@@ -7,6 +7,7 @@ has come on stderr; `run` takes the same options. Or a script on stdout, which i
 """
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -18,7 +19,7 @@ from kraftlog.commands.command import add_format, command
 from kraftlog.commands.values import at_least, local_path
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
-from kraftlog.plain import offsets_are, tell
+from kraftlog.plain import heard_or_not, offsets_are, tell
 from kraftlog.pull.address import Unreachable, read_addresses
 from kraftlog.pull.arrived import arrived
 from kraftlog.pull.copying import copy_script, kubectl_source, ssh_source
@@ -213,7 +214,8 @@ def _collect(chosen: argparse.Namespace) -> int:
         if sources:
             raise UsageError("--check looks at what lies below --out; it takes no node")
         found = arrived(chosen.out)
-        print_rows(map(asdict, found), chosen.format)
+        with heard_or_not(sys.stdout):
+            print_rows(map(asdict, found), chosen.format)
         return int(any(one.problem for one in found))
     if not sources:
         raise UsageError("no node is named: say --ssh HOST:FOLDER or --kubectl POD:FOLDER")

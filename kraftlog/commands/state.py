@@ -222,20 +222,24 @@ def _notes(image: Image, committed: Committed | None) -> None:
     if not image.is_committed:
         known = f" ({committed.reason})" if committed else ""
         tell(
-            f"nothing proves that records from offset {image.committed_offset} on are committed{known}"
+            f"{image.replica}: nothing proves that records from offset {image.committed_offset} on are committed{known}"
         )
     if image.open_since is not None:
-        tell(f"a transaction is open since offset {image.open_since}; its records are left out")
+        tell(
+            f"{image.replica}: a transaction is open since offset {image.open_since}; its records are left out"
+        )
     if image.unread:
         count = counted(len(image.unread), "place")
-        tell(f"what its log holds behind that cannot be read, in {count}: {image.unread[0]}")
+        tell(
+            f"{image.replica}: what its log holds behind that cannot be read, in {count}: {image.unread[0]}"
+        )
     if image.faults:
         first = image.faults[0]
         where = (
             "in the snapshot" if first.origin.offset is None else f"at offset {first.origin.offset}"
         )
         count = f"{counted(len(image.faults), 'record')} without effect"
-        tell(f"{count}, the first {where}: {first.detail}")
+        tell(f"{image.replica}: {count}, the first {where}: {first.detail}")
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:

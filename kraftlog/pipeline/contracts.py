@@ -2,7 +2,6 @@
 side.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
@@ -15,7 +14,7 @@ from kraftlog.failures import in_short
 from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.run import Run
-from kraftlog.plain import tell
+from kraftlog.plain import tell, tell_as
 from kraftlog.relations import Row
 from kraftlog.tables.reports import CONTRACT_RESULTS
 
@@ -81,7 +80,7 @@ def _record(run: Run, results: list[ContractResult]) -> None:
     run.lake.write(CONTRACT_RESULTS, table, run.number)
     counts = Counter(one.result for one in results)
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    print(f"contracts: {told}", file=sys.stderr)
+    tell_as("contracts", told)
 
 
 def _is_broken(row: Row) -> bool:

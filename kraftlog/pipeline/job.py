@@ -20,6 +20,7 @@ from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.tasks import Spark
 from kraftlog.pipeline.watching import is_watched, watch
+from kraftlog.plain import heard_or_not
 from kraftlog.report.summary import print_summary
 from kraftlog.session import spark_for_tasks
 from kraftlog.tables.spec import REPLICAS
@@ -50,10 +51,11 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
         done = run_steps(start_spark, options, name)
     if name in ("audit", "pipeline"):
         lake, run_id = done.run.lake, done.run.run_id
-        print_summary(lake, page_path(lake), is_new=done.is_new)
+        with heard_or_not(sys.stdout):
+            print_summary(lake, page_path(lake), is_new=done.is_new)
         if is_watched(options):
             judged = recorded(lake, run_id, done.exit_code)
-            watch(options, judged, partial(lake.rows_of_run, REPLICAS.name, run_id))
+            return watch(options, judged, partial(lake.rows_of_run, REPLICAS.name, run_id))
     return done.exit_code
 
 

@@ -7,8 +7,11 @@ half of one (`tables.whole`); where they may lie says `outputs`.
 from collections.abc import Callable
 
 from kraftlog.config import Options
+from kraftlog.errors import KraftlogError
+from kraftlog.failures import FAILED, in_short
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.judge import Judged
+from kraftlog.plain import tell
 from kraftlog.relations import Row
 from kraftlog.tables.whole import write_whole
 
@@ -22,21 +25,31 @@ def is_watched(options: Options) -> bool:
     return bool(options.metrics_file or options.junit_file)
 
 
-def watch(options: Options, judged: Judged, replicas: Callable[[], list[Row]]) -> None:
+def watch(options: Options, judged: Judged, replicas: Callable[[], list[Row]]) -> int:
     """Write the files that are asked for; `replicas` gives the rows of `replicas`, which one of them
-    needs.
+    needs. The audit's exit code, or that of a failure where that is 0 and a file is missing.
     """
-    verdict = judged.verdict or {}
+    rows, verdict, code = judged.rows, judged.verdict or {}, judged.exit_code
+    written = []
     if options.metrics_file is not None:
         from kraftlog.report.exposition import metrics_text
 
-        write_whole(
-            absolute(options.metrics_file),
-            metrics_text(judged.rows, verdict, judged.exit_code, replicas()),
-        )
+        text = metrics_text(rows, verdict, code, replicas())
+        written.append(_put("metrics file", options.metrics_file, text))
     if options.junit_file is not None:
         from kraftlog.report.junit import junit_xml
 
         name = " ".join(options.input) or options.lake or "kraftlog"
-        content = junit_xml(judged.rows, verdict, name, options.fail_on, options.strict)
-        write_whole(absolute(options.junit_file), content)
+        content = junit_xml(rows, verdict, name, options.fail_on, options.strict)
+        written.append(_put("JUnit file", options.junit_file, content))
+    return code if all(written) else code or FAILED
+
+
+def _put(what: str, path: str, content: bytes) -> bool:
+    """Whether a file was written; where it was not, stderr says why."""
+    try:
+        write_whole(absolute(path), content)
+    except (OSError, KraftlogError) as error:
+        tell(f"the {what} {path} could not be written ({in_short(error)})")
+        return False
+    return True

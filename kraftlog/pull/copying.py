@@ -70,7 +70,7 @@ def ssh_source(text: str) -> CopiedNode:
         short = machine
     # ssh takes an IPv6 address as it is.
     bare = host.replace("[", "").replace("]", "")
-    return CopiedNode(_checked(name or short, text), ("ssh", bare), f"/{folder}")
+    return CopiedNode(_checked(name or short, text, place), ("ssh", bare), f"/{folder}")
 
 
 def kubectl_source(text: str) -> CopiedNode:
@@ -83,7 +83,7 @@ def kubectl_source(text: str) -> CopiedNode:
         raise UsageError(f"{text!r} is no [NAME=][NAMESPACE/]POD:/FOLDER")
     namespace, _, own = pod.rpartition("/")
     shell = ("kubectl", "exec", *(("-n", namespace) if namespace else ()), own, "--")
-    return CopiedNode(_checked(name or own, text), shell, f"/{folder}")
+    return CopiedNode(_checked(name or own, text, place), shell, f"/{folder}")
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -91,9 +91,9 @@ def _named(text: str) -> tuple[str, str]:
     return (name, place) if equals and "/" not in name else ("", text)
 
 
-def _checked(name: str, text: str) -> str:
+def _checked(name: str, text: str, place: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{text!r}: {name!r} cannot be the name of a copy; say NAME={text}")
+        raise UsageError(f"{text!r}: {name!r} cannot be the name of a copy; say NAME={place}")
     return name
 
 

@@ -200,8 +200,9 @@ def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
     is about. What is wrong in the history that all share is about none of them.
     """
     heads: dict[str, list[str]] = {}
+    labels = {*names, *(row["replica"] for row in rows if row["replica"])}
     for row in told_once(rows):
-        text, who = head(str(row["message"])), names.get(row["replica"])
+        text, who = head(str(row["message"]), labels), names.get(row["replica"])
         nodes = heads.setdefault(text, [])
         if who is not None and row["scope"] != "state" and not _is_named(who, row, text):
             nodes.append(who)

@@ -117,6 +117,7 @@ def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
     return {
         "action": action,
         "count": len(findings),
+        "alike": sum(len(row["same"]) for rows in by_check.values() for row in rows),
         "checks": [
             {
                 "check": check,

@@ -7,9 +7,11 @@ sentences stay on one line each, so that grep finds them whole.
 
 import os
 import sys
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
+
+from kraftlog.plain import silence
 
 WIDTH_WITHOUT_TERMINAL = 200
 AUTO, ALWAYS, NEVER = COLORS = ("auto", "always", "never")
@@ -22,10 +24,14 @@ def choose_color(choice: str) -> None:
 
 
 class _Console(Console):
-    """A console that leaves it to the command what a reader who has gone means (`| head`)."""
+    """A console that leaves it to the command what a reader of its answer who has gone means
+    (`| head`); that nobody reads its progress stops nothing.
+    """
 
-    def on_broken_pipe(self) -> NoReturn:
-        raise BrokenPipeError
+    def on_broken_pipe(self) -> None:
+        if self.file is not sys.stderr:
+            raise BrokenPipeError
+        silence(sys.stderr)
 
 
 def plain_console(stream: TextIO, **more: Any) -> Console:

@@ -38,13 +38,14 @@ def headline(
     parts = []
     if by_severity["critical"]:
         parts.append(_critical(by_severity["critical"], names))
-    parts += _tails([row for row in findings if row["check"] == TAIL], names)
+    tails = _tails([row for row in findings if row["check"] == TAIL], names)
+    parts += tails
     errored = [row["check"] for row in results if row["result"] == "errored"]
     if errored:
         parts.append(f"{counted(len(errored), 'check')} could not be run: {listed(errored)}")
     others = [row for row in by_severity["warning"] if row["check"] not in (TAIL, "voters_present")]
     if not by_severity["critical"] and others:
-        parts.append(_warnings(others))
+        parts.append(_warnings(others, "other warning" if tails else "warning"))
     told = [f"{sentence(part)}." for part in parts]
     present = [row["evidence"] for row in findings if row["check"] == "voters_present"]
     return " ".join([*told, *_grade(verdict, bool(told), *present[:1]), *_lag(verdict)])
@@ -136,11 +137,11 @@ def _lag(verdict: Row) -> list[str]:
     return told
 
 
-def _warnings(findings: list[Row]) -> str:
+def _warnings(findings: list[Row], noun: str) -> str:
     checks = list(dict.fromkeys(row["check"] for row in findings))
     names = f" ({listed(checks)})" if len(checks) <= _NAMED else ""
     be = "is" if len(findings) == 1 else "are"
-    return f"nothing critical was found, but there {be} {counted(len(findings), 'warning')} to look at{names}"
+    return f"nothing critical was found, but there {be} {counted(len(findings), noun)} to look at{names}"
 
 
 def _critical(findings: list[Row], known: Mapping[str, str]) -> str:

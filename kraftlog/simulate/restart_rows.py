@@ -44,7 +44,7 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
         criticals += one.severity == "critical"
         is_bad = one.severity == "critical" or _kind(one) in STOPS_LOADERS
         for label in _about(quorum, one) if is_bad else ():
-            bad.setdefault(label, f"{head(one.row.message)} ({one.check})")
+            bad.setdefault(label, f"{head(one.row.message, quorum.by_label)} ({one.check})")
     told = [
         replace(one, safety=Safety.UNSAFE, reason=bad[one.replica], order=None)
         if one.replica in bad and one.safety != Safety.UNSAFE

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -219,7 +220,7 @@ def make_folder_of(filesystem: pafs.FileSystem, path: str) -> None:
     of its own, and some requests.
     """
     if isinstance(filesystem, pafs.LocalFileSystem):
-        filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        filesystem.create_dir(str(Path(path).parent), recursive=True)
 
 
 def statistics(data: pa.Table) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _SEVERAL = "MULTI"
 _WRITING = {"create", "insert", "copy"}
 _OF_ALL_TABLES = ("information_schema", "duckdb_", "pg_", "sqlite_", "show")
 """How words begin that ask which tables and columns there are."""
+_UNREAD = re.compile(r"reading the stream registered as '(\w+)' failed")
 _NEAR = re.compile(r'syntax error at or near "(\w+)"')
 
 
@@ -105,8 +106,12 @@ def _plain(value: Any) -> Any:
 
 
 def _sentence(error: Exception, lake: Lake, tables: list[str]) -> str:
-    """What DuckDB says, without the drawing of where; of a word that is a column, too, how."""
+    """What DuckDB says, without the drawing of where; of a word that is a column, too, how; of a
+    table that cannot be read, what does.
+    """
     text = " ".join(str(error).partition("\nLINE ")[0].split())
+    if unread := _UNREAD.search(text):
+        return f"{lake.path(unread[1])} cannot be read: kraftlog lake check --lake {lake.root} says what is missing, and the next run rebuilds it"
     near = _NEAR.search(text)
     if near and any(near[1].lower() in lake.dataset(one).schema.names for one in tables):
         text += f'; where the column is meant, write it in double quotes: "{near[1]}"'

@@ -39,6 +39,7 @@ from kraftlog.recover.plan import unknown
 from kraftlog.recover.source import recovered
 from kraftlog.simulate.restart import Safety, restarts
 from kraftlog.simulate.rows import fetch_rows
+from tests.golden.cases import DATA, PARTITION
 from tests.unit.audit_logs import (
     CLUSTER,
     HEADER_SIZE,
@@ -205,6 +206,16 @@ def test_a_majority_that_got_a_tail_from_a_later_leader_has_not_committed_it(
     rows = rows_of(tmp_path, "uncommitted_tail_diverged")
     told = [(row.replica, row.offset, row.evidence["is_proven_uncommitted"]) for row in rows]
     assert told == [("1", 12, False), ("2", 12, False)]
+
+
+def test_whose_copies_may_tell_of_a_tail(tmp_path: Path) -> None:
+    """First of all the one that is missing; those at hand are of another moment."""
+    shutil.copytree(DATA / "isolated" / "replicas", tmp_path / "in")
+    shutil.rmtree(tmp_path / "in" / "3")
+    (tmp_path / "in" / "2" / PARTITION / "quorum-state").unlink()
+    rows = rows_of(tmp_path / "in", "uncommitted_tail_diverged")
+    told = " is not proven (a copy of voter 3 may tell, and so may those of voters 1 and 2, stopped and copied again): keep this folder"
+    assert [told in row.message for row in rows] == [True, True]
 
 
 def rows_of(root: Path, name: str) -> list[BadRow]:

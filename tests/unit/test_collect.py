@@ -127,6 +127,23 @@ def test_ssh_takes_an_ipv6_address_without_brackets() -> None:
         ssh_source("me@[fd00::2]:/data")
 
 
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (ssh_source, "-oProxyCommand=x:/data"),
+        (ssh_source, "a:b=me@c1:/data"),
+        (ssh_source, "me@[fd00::2]:/data"),
+        (kubectl_source, "-x=kafka/c-0:/data"),
+    ],
+)
+def test_what_is_advised_instead_of_a_name_is_taken(
+    read: Callable[[str], object], text: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        read(text)
+    assert read(str(refused.value).partition("; say ")[2])
+
+
 def test_sudo_reads_as_root() -> None:
     lines = list(copy_script([ssh_source("c1:/data")], "copies", sudo=True))
     assert any(line.startswith("ssh c1 'sudo sh -c ") for line in lines)

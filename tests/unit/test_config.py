@@ -105,8 +105,15 @@ def test_a_wrong_value_is_refused_by_name(key: str, value: object, sentence: str
 
 
 def test_a_file_that_cannot_be_read_or_parsed_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
-        load_options(conf_file=tmp_path / "absent.toml")
+    for name, why in (
+        ("absent.toml", "No such file or directory"),
+        ("bytes.toml", "it is not UTF-8"),
+    ):
+        path = tmp_path / name
+        (tmp_path / "bytes.toml").write_bytes(b"\xff")
+        with pytest.raises(UsageError) as refused:
+            load_options(conf_file=path)
+        assert str(refused.value) == f"the options file {path} cannot be read: {why}"
     broken = tmp_path / "broken.toml"
     broken.write_text("lake = ", encoding="utf-8")
     with pytest.raises(UsageError, match="not TOML"):

@@ -23,9 +23,11 @@ from kraftlog.log import names
 from kraftlog.log.storage import folder_of_log
 from kraftlog.pipeline import judge
 from kraftlog.recover.kit import new_folder
-from tests.golden.cases import Replica
+from tests.bare import ROOT
+from tests.golden.cases import PARTITION, Replica
 
 LOG = Replica("combined", "1").log_dir
+QUORUM = ROOT / "examples" / "quorum"
 
 
 @pytest.fixture
@@ -317,6 +319,29 @@ def interrupted(program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+_SLOW_TO_START = """
+import sys, time
+class Slow:
+    def find_spec(self, name, *_):
+        if name == "kraftlog.cli":
+            try:
+                print("at work", flush=True)
+                time.sleep(60)
+            except BaseException:
+                raise ImportError(name)
+sys.meta_path.insert(0, Slow())
+from kraftlog.__main__ import main
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_before_the_work_begins_leaves_no_trace() -> None:
+    """Whatever a library that is being imported does about it."""
+    with interrupted(_SLOW_TO_START) as process:
+        _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (130, "")
+
+
 _SLOW_TO_STOP = """
 import signal, sys, time
 from kraftlog.failures import guarded
@@ -405,6 +430,103 @@ def test_a_reader_who_has_seen_enough_is_no_failure(command: str, form: str) -> 
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 0
+
+
+def unread(*words: str, closed: str = "1", folder: Path | None = None) -> int:
+    """The exit code of a command whose answer nobody reads, on stdout, or also what is told beside
+    it. What is printed stays in its buffers until the end, as it does unless somebody sets that.
+    """
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "kraftlog", *words]
+        err = writer if closed == "2>&1" else subprocess.PIPE
+        done = subprocess.run(command, stdout=writer, stderr=err, env=env, cwd=folder, check=False)
+    finally:
+        os.close(writer)
+    assert b"Broken" not in (done.stderr or b"")
+    return done.returncode
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> str:
+    """A quorum with a flipped byte, for which an audit ends by 1."""
+    shutil.copytree(QUORUM, tmp_path / "in")
+    log = tmp_path / "in" / "1" / PARTITION / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 255
+    log.write_bytes(content)
+    return str(tmp_path / "in")
+
+
+@pytest.mark.parametrize("closed", ["1", "2>&1"])
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_an_audit_whose_answer_nobody_reads_writes_its_files_and_ends_by_what_it_found(
+    form: str, closed: str, damaged: str, tmp_path: Path
+) -> None:
+    """A job's `| head -1` takes neither the alert nor its files."""
+    words = "--report r.html --metrics-file r.prom --junit-file r.xml --format".split()
+    assert unread("audit", "--input", damaged, *words, form, closed=closed, folder=tmp_path) == 1
+    assert all((tmp_path / name).stat().st_size for name in ("r.html", "r.prom", "r.xml"))
+
+
+def test_a_quorum_among_many_that_nobody_reads_of(damaged: str) -> None:
+    assert unread("audit", "--each", str(QUORUM), damaged) == 1
+
+
+@pytest.mark.parametrize("closed", ["1", "2>&1"])
+def test_a_run_whose_answer_nobody_reads_runs_to_its_end(
+    closed: str, damaged: str, tmp_path: Path
+) -> None:
+    words = "--lake lake --metrics-file r.prom --junit-file r.xml".split()
+    assert unread("run", "--input", damaged, *words, closed=closed, folder=tmp_path) == 1
+    names = ("lake/report.html", "r.prom", "r.xml")
+    assert all((tmp_path / name).stat().st_size for name in names)
+
+
+def test_a_failure_that_nobody_reads_is_one() -> None:
+    assert unread("audit", "--input", "not there", closed="2>&1") == 2
+
+
+@pytest.mark.parametrize("words", ["--help", "collect --out c --ssh h:/a"])
+def test_a_short_answer_that_nobody_reads_is_no_failure(words: str) -> None:
+    """It is written at the very end."""
+    assert unread(*words.split()) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_disk_without_room_for_the_answer_is_one_sentence() -> None:
+    """Python's own words at its end would follow."""
+    words = [sys.executable, "-m", "kraftlog", "replicas", "--input", str(QUORUM)]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=env, check=False)
+    assert done.returncode == 2
+    assert done.stderr == b"kraftlog: the system refused: No space left on device\n"
+
+
+def test_a_table_that_lost_a_file_is_named_by_a_query(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = tmp_path / "lake"
+    main(["run", "--input", str(QUORUM), "--lake", str(lake)])
+    for one in (lake / "findings").glob("*.parquet"):
+        one.unlink()
+    capsys.readouterr()
+    assert main(["sql", "SELECT * FROM findings", "--lake", str(lake)]) == 2
+    said = f"kraftlog: {lake}/findings cannot be read: kraftlog lake check --lake {lake} says what is missing, and the next run rebuilds it\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_file_is_no_folder_for_a_checkpoint(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["checkpoint", str(LOG), "--out", str(tmp_path / "file")]) == 2
+    assert (
+        f"kraftlog: {tmp_path}/file is a file; name a folder as --out\n" in capsys.readouterr().err
+    )
 
 
 def test_a_defect_in_one_input_stops_no_other(

@@ -323,6 +323,7 @@ def test_findings_are_counted_as_everywhere_else(isolated: Reader) -> None:
     """As rows of `findings`, though equal ones are told in one sentence."""
     small = [one.text for one in isolated.named("dd") if one.attributes.get("class") == "small"]
     assert "0 critical, 5 warnings, 2 notes" in small
+    assert "equal ones are told once" in small
 
 
 def test_findings_stand_under_what_to_do(isolated: Reader) -> None:
@@ -683,6 +684,10 @@ def test_equal_tails_are_told_once_and_controllers_first() -> None:
         "Controller 2 carries an uncommitted tail from offset 168 on that a restart cuts "
         "(whether any of it was committed is not proven). Controller 3 and broker 12 carry an "
         "uncommitted tail from offset 176 on that a restart cuts (none of it committed)."
+    )
+    storm = finding("election_storm", "1", "warning")
+    assert told([*rows, storm], [], {}, verdict="attention").endswith(
+        "Nothing critical was found, but there is 1 other warning to look at (election_storm)."
     )
 
 

@@ -74,7 +74,9 @@ def test_the_quorum_says_what_is_committed(capsys: Printed) -> None:
     run("state", Replica("isolated", "1").folder, "--quorum", QUORUM)
     assert "nothing proves that records" not in capsys.readouterr().err
     run("state", Replica("isolated", "1").folder)
-    assert "nothing proves that records from offset 0 on are committed\n" in capsys.readouterr().err
+    assert (
+        "1: nothing proves that records from offset 0 on are committed\n" in capsys.readouterr().err
+    )
 
 
 def test_a_tail_that_the_quorum_replaced_is_not_committed(capsys: Printed) -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import time
 from pathlib import Path
 
@@ -158,6 +159,17 @@ def test_what_is_lost_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     tails = [row for row in rows if row.get("check") == "uncommitted_tail_diverged"]
     assert [names in row["message"] for row in tails] == [True, True]
+
+
+@pytest.mark.parametrize("name", ["kafka-12.example.com", "of c. k: 12; (old)", "long" * 50])
+def test_what_must_be_done_is_a_sentence_whatever_folders_are_called(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ISOLATED, tmp_path / "in")
+    (tmp_path / "in" / "12").rename(tmp_path / "in" / name)
+    main(["audit", "--input", str(tmp_path / "in")])
+    told = f"Controller 2 and broker 12 ({name}) carry an uncommitted tail from offset 176 on, which a restart cuts."
+    assert f"Note what a restart cuts, then restart: {told}\n" in capsys.readouterr().out
 
 
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:

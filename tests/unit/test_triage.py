@@ -328,3 +328,19 @@ def test_small_words() -> None:
 )
 def test_a_message_in_a_few_words(message: str, told: str) -> None:
     assert head(message) == told
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["kafka-12.example.com", "12 (old)", "of c. 12", "c: 12", "c; 12", "c, so that 12", "..."],
+)
+def test_no_name_ends_the_few_words(name: str) -> None:
+    """Whatever a folder is called."""
+    names = [name, "1", f"not {name}"]
+    for begin in (f"broker 12 ({name}) ends", f"replicas {name} and 1 end", f"it ends in {name}"):
+        assert head(f"{begin}: look at it", names) == begin
+        assert head(f"{begin} (here) now", names) == begin
+        assert head(f"{begin}. Look at it", names) == begin
+        assert head(f"{begin}.", names) == begin
+    long = f"{name} {'x' * 140}"
+    assert head(long, names) == long[: len(name) + 139] + "…"

@@ -27,6 +27,7 @@ from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.report.exposition import METRICS, metrics_text
 from kraftlog.report.junit import junit_xml
 from kraftlog.tables import whole
+from kraftlog.tables.parquet import make_folder_of
 from tests.bare import ROOT
 from tests.golden.cases import PARTITION, Replica
 
@@ -336,6 +337,33 @@ def test_refused_before_the_work_begins(
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
     assert "Traceback" not in told.err
+
+
+@pytest.mark.parametrize("command", [["audit"], ["run", "--lake", "lake"]])
+def test_each_file_that_cannot_be_written_is_named(
+    command: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And takes neither the answer nor the other file with it."""
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("folder").mkdir()
+    words = [*command, "--input", QUORUM]
+    assert main([*words, "--metrics-file", "file/a.prom", "--junit-file", "a.xml"]) == 2
+    told = capsys.readouterr()
+    assert "May I restart?" in told.out
+    assert "kraftlog: the metrics file file/a.prom could not be written (" in told.err
+    assert JUnitXml.fromfile("a.xml")
+    assert main([*words, "--metrics-file", "a.prom", "--junit-file", "folder"]) == 2
+    told = capsys.readouterr()
+    assert "kraftlog: the JUnit file folder could not be written (" in told.err
+    assert parsed(Path("a.prom").read_text(encoding="utf-8"))
+
+
+def test_a_file_directly_below_the_root_has_a_folder() -> None:
+    make_folder_of(pafs.LocalFileSystem(), "/a.prom")
 
 
 def test_nothing_is_read_where_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
