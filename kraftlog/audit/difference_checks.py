@@ -334,9 +334,8 @@ def _replaced_row(quorum: Quorum, log: LogView, one: Replacement) -> BadRow:
         f"{sentence(called(quorum, log))} carries an uncommitted tail of epoch {one.epoch} from offset {one.offset} on. "
         f"By the leader-epoch-checkpoint of {called(quorum, other)}, epoch {one.newer_epoch} began at offset {one.newer_start}; no log at hand shows what it wrote there. "
         "A leader holds all that is committed when it is elected, so nothing of the tail was committed before that. "
-        f"{_fate_in_words(quorum, one.newer_epoch, proven=False)} "
         f"Where no voter holds epoch {one.newer_epoch} any more, a voter with the tail could be elected, and the tail would become the quorum's history. "
-        f"If the tail is cut, this goes with it. {told}",
+        f"{_fate_in_words(quorum, one.newer_epoch, proven=False)} If the tail is cut, this goes with it. {told}",
         one.offset,
         log.end_offset,
         epoch=one.epoch,
