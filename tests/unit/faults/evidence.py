@@ -175,7 +175,10 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "snapshot_batch_aligned": {"batches": {str: [int]}},
     "snapshot_below_log_start": {"log_start_offset": int},
-    "snapshot_epoch_agrees": {"epochs_in_logs": {str: int}, "batches_of_other_epoch": int},
+    "snapshot_epoch_agrees": {
+        "epochs_in_logs": {str: int}, "batches_of_other_epoch": int, "newer_epoch_from": int,
+        "objects_lost": (OBJECTS, None),
+    },
     "snapshot_equals_replay": {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}], "replicas": [str],
