@@ -156,6 +156,10 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "batch_id": str, "kind": str, "data": DATA, "replicas": [str], "broker_id": int,
         "same_bytes_on": [str], "other_bytes_on": [str],
     },
+    "replica_directories_registered": {
+        "broker_id": int, "directories": [str], "names": [str], "one_in_sync": [str],
+        "alone_there": [str],
+    },
     "replicas_registered": {"broker_id": int, "names": [str], "in_elr": [int]},
     "replication_single": {"partitions": [str]},
     "replication_spread": {"partitions": [str], "racks": [str]},
