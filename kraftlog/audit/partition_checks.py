@@ -347,8 +347,8 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             told += f" No other replica is in sync of {some(alone, TOLD)}: what is there is on that disk alone, and is lost where the broker starts without it."
         yield row(
             found,
-            f"Broker {broker} runs, but does not register the log directory of {lie}: that disk is offline. It neither leads nor follows there.{told} "
-            f"A restart alone does not change it: repair the disk, or make room on it, then restart the broker. {those} {some(names, TOLD)}.",
+            f"Broker {broker} runs, but does not register the log directory of {lie}: that disk is offline. It neither leads nor follows there."
+            f"{told} A restart alone does not change it: repair the disk, or make room on it, then restart the broker. {those} {some(names, TOLD)}.",
             broker_id=broker,
             directories=directories,
             names=names,
