@@ -122,7 +122,7 @@ def images_differ(expected: State, found: State) -> tuple[tuple[KeyDifference, .
     told: list[KeyDifference] = []
     kinds: set[int] = set()
     count = 0
-    for one in _meant(expected, found):
+    for one in meant(expected, found):
         count += 1
         difference = _worded(expected, found, one)
         kind = _kind(difference)
@@ -138,7 +138,8 @@ def _kind(one: KeyDifference) -> int:
     return 2 if one.stale_config else int(is_scram_user(one))
 
 
-def _meant(expected: State, found: State) -> Iterator[Difference]:
+def meant(expected: State, found: State) -> Iterator[Difference]:
+    """What differs, but for what a snapshot may hold otherwise, or a history not tell."""
     elr = expected.get("features", (ELR_FEATURE,))
     untold = {table for table in CONTROL_TABLES if not expected.rows(table)}
     for one in differences(expected, found):

@@ -335,7 +335,8 @@ def _cut(log: LogView, index: int, fault: Fault) -> tuple[int, int | None]:
     is usual for a copy of a running node, and after a crash or a loss of power: the node cuts the
     tail when it starts and fetches the rest again.""",
     advice="""If the node was running or was killed, nothing needs to be done. If it was stopped
-    cleanly, check its disk and its file system.""",
+    cleanly, check its disk and its file system. A full disk stops a node so, and stops it at each start
+    until there is room.""",
 )  # fmt: skip
 def tail(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -357,7 +358,7 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
         log.label,
         f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). "
         f"{usual} The node cuts this end at its next start, and goes on from offset {start}. "
-        "If it was stopped cleanly, check its disk.",
+        "A full disk does this, too, and the node does not start until there is room. If it was stopped cleanly, check its disk.",
         segment.path,
         fault.position,
         start,

@@ -34,12 +34,12 @@ def loss_rows(losses: Losses) -> list[Row] | None:
     ]
 
 
-def known_losses(quorum: Quorum, label: str, offset: int) -> list[Row] | None:
-    """What goes with the end of a replica's log from an offset on; None where it was not asked, or
-    is not known.
+def known_losses(quorum: Quorum, of: str, offset: int) -> list[Row] | None:
+    """What goes with the end of a replica's log from an offset on, or has gone and only the snapshot
+    of this path holds it (`losses.Cut`); None where it was not asked, or is not known.
     """
     state = quorum.evidence.state
-    known = state.losses.get((label, offset)) if state else None
+    known = state.losses.get((of, offset)) if state else None
     return None if known is None else loss_rows(known)
 
 

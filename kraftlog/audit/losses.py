@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kraftlog.audit.difference_checks import Side, committed_sides
-from kraftlog.audit.images import Images, apart
+from kraftlog.audit.images import Images, apart, meant
 from kraftlog.explain.words import MOVES, plain_name
 from kraftlog.quorum.chain import whole
 from kraftlog.quorum.committed import candidates, committed_holder
@@ -18,7 +18,7 @@ from kraftlog.quorum.evidence import LossCount, Losses
 from kraftlog.quorum.history import Records, go_on
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.model import CutOff, Quorum
 from kraftlog.quorum.shortfalls import beyond_voters
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known
@@ -37,12 +37,15 @@ unregistered they do not.
 
 
 Cut = tuple[str, int]
-"""A replica, and the offset from which on the end of its log is meant."""
+"""A replica, or the path of a snapshot of a history that was cut, and the offset from which on the end
+of its log, or of that history, is meant.
+"""
 
 
 def cuts_of(quorum: Quorum) -> list[Cut]:
     """The ends of logs that findings and plans tell of: uncommitted tails, second histories, what
-    observers alone hold, and what is committed where voters could elect a leader without it.
+    observers alone hold, what is committed where voters could elect a leader without it, and
+    what a snapshot alone may hold of an end that was cut.
     """
     found = list(quorum.tail_starts.items())
     starts = [(log.label, beyond_voters(quorum, log)) for log in quorum.peers]
@@ -57,6 +60,8 @@ def cuts_of(quorum: Quorum) -> list[Cut]:
         if one.wins and one.lacks_from is not None:
             holder = committed_holder(quorum, one.lacks_from)
             found += [(holder.label, one.lacks_from)] if holder else []
+    snapshots = [quorum.cut_off_of(log.label) for log in quorum.peers]
+    found += [(one.snapshot.path, one.start) for one in snapshots if one is not None]
     return list(dict.fromkeys(found))
 
 
@@ -66,9 +71,9 @@ def losses_of(quorum: Quorum, records: Records, cuts: Iterable[Cut]) -> dict[Cut
     """
     images = Images(records, Topics())
     found = {}
-    for label, offset in cuts:
-        states = _states(quorum, records, images, quorum.by_label[label], offset)
-        found[label, offset] = Losses(offset, None) if states is None else _told(offset, *states)
+    for of, offset in cuts:
+        states = _states(quorum, records, images, of, offset)
+        found[of, offset] = Losses(offset, None) if states is None else _told(offset, *states)
     return found
 
 
@@ -114,23 +119,45 @@ def _both(
 
 
 def lost_fields(
-    quorum: Quorum, records: Records, label: str, offset: int
+    quorum: Quorum, records: Records, of: str, offset: int
 ) -> Iterator[Difference] | None:
     """The same as a diff, field by field, of the state without the records to that with them; None
     where it cannot be rebuilt.
     """
     images = Images(records, Topics())
-    states = _states(quorum, records, images, quorum.by_label[label], offset)
+    states = _states(quorum, records, images, of, offset)
     return None if states is None else differences(*states)
 
 
 def _states(
-    quorum: Quorum, records: Records, images: Images, log: LogView, offset: int
+    quorum: Quorum, records: Records, images: Images, of: str, offset: int
 ) -> tuple[State, State] | None:
     """The states at an offset and at the end of a log; of the partitions only those that differ."""
+    if (cut := quorum.cut_off.get(of)) is not None:
+        return _cut_off(quorum, records, images, cut) if cut.is_seen else None
+    log = quorum.by_label[of]
     end = max(offset, log.end_offset or 0)
     found = _at(quorum, records, images, log, offset, (offset, end))
     return apart(*found) if found else None
+
+
+def _cut_off(
+    quorum: Quorum, records: Records, images: Images, cut: CutOff
+) -> tuple[State, State] | None:
+    """The states where a snapshot's history was cut and at its end, but for what the log that goes on
+    without it has alike by now.
+    """
+    log, ends = cut.log, (cut.start, cut.log.end_offset or 0)
+    held = _at(quorum, records, images, log, cut.start, ends)
+    image = images.of(cut.snapshot) if held else None
+    if image is None:
+        return None
+    before, after = apart(held[0], image.known)
+    missing = {(one.table, one.key) for one in meant(*apart(held[1], image.known))}
+    for one in list(differences(before, after)):
+        if (one.table, one.key) not in missing:
+            before.set(one.table, one.key, after.get(one.table, one.key))
+    return before, after
 
 
 def _at(

@@ -19,7 +19,7 @@ from kraftlog.audit.health_checks import (
     since_text,
 )
 from kraftlog.plain import counted, numbers, sentence, some
-from kraftlog.quorum.health import Health, Partition
+from kraftlog.quorum.health import LOST, Health, Partition
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 from kraftlog.state.write import ELR_FEATURE
@@ -310,6 +310,57 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
+def _no_directories(quorum: Quorum, found: Health) -> Reason:
+    named = any(one.get("logDirs") for one in found.brokers.values())
+    return None if named else "no broker registers its log directories"
+
+
+@health_check(
+    "replica_directories_registered", "warning", "state", "KIP-858",
+    "every running broker registers the log directories of its replicas",
+    action="watch", nothing=_no_directories,
+    meaning="""A broker runs, but does not register the log directory in which partitions of it lie:
+    that disk has failed, is full, or is not in its log.dirs. Where other replicas are in sync they serve,
+    and nothing else shows it. Where none is, the only copy is on that disk.""",
+    advice="""Repair the disk, or make room on it, and restart the broker. If the disk is gone, replace it or
+    take it out of log.dirs, but only where the finding names no partition that has its data there alone:
+    a broker of which all log.dirs work begins such a partition empty. A restart with the failed disk still
+    in log.dirs changes nothing.""",
+)  # fmt: skip
+def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    for broker in sorted({one.broker for each in found.on_offline for one in each.offline}):
+        held = [one for one in found.on_offline if broker in _offline_brokers(one)]
+        places = {
+            place.directory for one in held for place in one.offline if place.broker == broker
+        }
+        directories = sorted(places - {LOST})
+        alone = [one.name for one in held if (one.isr or one.elr) == (broker,)]
+        last = [one.name for one in held if len(one.isr) == 1 and one.isr != (broker,)]
+        named = f" ({some(directories, TOLD)})" if directories else ""
+        names = [one.name for one in held]
+        those = "That is" if len(held) == 1 else "Those are"
+        lie = f"{counted(len(held), 'partition')} of which it is a replica{named}"
+        told = ""
+        if last:
+            told += f" {len(last):,} of these {'has' if len(last) == 1 else 'have'} one replica in sync left: while its broker is down, nobody reads or writes there."
+        if alone:
+            told += f" No other replica is in sync of {some(alone, TOLD)}: what is there is on that disk alone, and is lost where the broker starts without it."
+        yield row(
+            found,
+            f"Broker {broker} runs, but does not register the log directory of {lie}: that disk is offline. It neither leads nor follows there."
+            f"{told} A restart alone does not change it: repair the disk, or make room on it, then restart the broker. {those} {some(names, TOLD)}.",
+            broker_id=broker,
+            directories=directories,
+            names=names,
+            one_in_sync=last,
+            alone_there=alone,
+        )
+
+
+def _offline_brokers(one: Partition) -> set[int]:
+    return {place.broker for place in one.offline}
+
+
 @health_check(
     "replication_single", "info", "state", "KIP-631",
     "every partition has more than one replica",
@@ -361,7 +412,7 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     "no broker that is there leads far fewer partitions than prefer it",
     action="know", nothing=_no_partition,
     meaning="""More than a tenth of the partitions that prefer a broker as their leader are led by
-    others, though the broker runs. It has less to do than it should, and the others have more.""",
+    others, though the broker runs and is in sync. It has less to do than it should, and the others have more.""",
     advice="""Run kafka-leader-election --election-type preferred, or leave
     auto.leader.rebalance.enable on.""",
 )  # fmt: skip

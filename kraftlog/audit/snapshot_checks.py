@@ -15,6 +15,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
+from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import best_cover, holding, instead_of, replicas_text
 from kraftlog.log import names
 from kraftlog.log.names import FILE_LIMIT_BYTES
@@ -22,7 +23,7 @@ from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.model import CutOff, Quorum
 from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
@@ -202,8 +203,13 @@ _MAY_CLAIM = (
     action="snapshot", over=coverage.snapshots,
     meaning="""The epoch in a checkpoint's name is not the epoch that the logs have at its last
     offset, or not that of its own batches. A node that starts from it would claim a history that
-    never was, and might win an election with it.""",
-    advice="""Set the file aside before the node starts. Take another replica's snapshot.""",
+    never was, and might win an election with it. Or the file is right, and the logs have lost what it
+    holds: voters that lacked committed records were started together, and the others cut theirs.
+    Where its batches are of its epoch and its last record is newer than what the logs hold up to where a
+    newer epoch begins, the finding says so, with what it has otherwise.""",
+    advice="""Set the file aside before the node starts. Take another replica's snapshot. Where the finding
+    says that it may be the only copy of committed records, keep it, and see what is to be done again with
+    kraftlog diff FOLDER@OFFSET SNAPSHOT (a replica's folder, the snapshot's end).""",
 )  # fmt: skip
 def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
@@ -214,6 +220,9 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
         found = {log.label: int(log.epochs[index]) for log, index in _holding(quorum, one)}
         against = {label: epoch for label, epoch in found.items() if epoch != one.epoch}
         if not against and not len(odd):
+            continue
+        if (cut := quorum.cut_off.get(one.path)) is not None:
+            yield _cut_off_row(quorum, cut)
             continue
         label, epoch = next(iter(against.items()), (None, None))
         where = (
@@ -235,6 +244,32 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
             other_replica=label if label != one.replica else None,
             evidence={"epochs_in_logs": found, "batches_of_other_epoch": len(odd)},
         )
+
+
+def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
+    """A snapshot that may be of a history that was cut: it is more than a wrong name."""
+    one, label, start = cut.snapshot, cut.log.label, cut.start
+    epoch = int(cut.log.epochs[cut.log.index_at(start)])
+    objects = known_losses(quorum, cut.snapshot.path, cut.start)
+    told = f" {lost_words(objects)}" if objects else ""
+    where = f"the log of {label} is in epoch {epoch} from offset {start} on"
+    newer = "it is newer than what that log holds below"
+    if not cut.is_seen:
+        newer = "that log begins too late to show whether it is newer"
+    return BadRow(
+        one.replica,
+        f"Snapshot {one.evidence.name} may be the only copy of committed records that were cut: it is whole and says epoch {one.epoch}, but {where}. "
+        f"Kafka makes a snapshot only of what is committed; {newer}, and no log at hand leads up to it. "
+        f"A node that starts from it would claim a history that the others have left. {_KEEP}{told}",
+        one.path,
+        offset=one.end_offset - 1,
+        batch_leader_epoch=one.epoch,
+        other_replica=label if label != one.replica else None,
+        evidence={"newer_epoch_from": start, "objects_lost": objects},
+    )
+
+
+_KEEP = "Keep a copy of the file, then set it aside, and see with kraftlog diff what it has otherwise. Only if its name is wrong is nothing lost."
 
 
 @check(
@@ -267,7 +302,7 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
 
 def _cuts(quorum: Quorum, one: SnapshotView) -> dict[str, tuple[int, int]]:
     """The batch inside which a snapshot ends, by the logs that hold it."""
-    if one.path not in quorum.told_otherwise:
+    if one.path not in quorum.told_otherwise or one.path in quorum.cut_off:
         return {}
     return {
         log.label: (int(log.base[index]), int(log.last[index]))
@@ -292,8 +327,8 @@ def _cuts(quorum: Quorum, one: SnapshotView) -> dict[str, tuple[int, int]]:
 def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         stamp = one.last_contained_timestamp
-        if stamp is None:
-            continue
+        if stamp is None or one.path in quorum.cut_off:
+            continue  # of another history than the logs: `epoch_agrees` tells
         for log, index in _holding(quorum, one):
             row = int(log.rows[index])
             newest = int(log.evidence.log.max_timestamps[row])
@@ -369,7 +404,7 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
         advice = (
             "The logs were probably copied a moment before it: copy the quorum again to be sure."
             if explained
-            else f"It is not of this log: {against}. Set it aside before the node starts."
+            else f"It is not of this log: {against}. {_set_aside(quorum, one)}"
         )
         yield BadRow(
             one.replica,
@@ -379,6 +414,16 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
             severity="info" if explained else None,
             evidence={"upper_bound": upper, "reason": reason, "contradiction": against},
         )
+
+
+def _set_aside(quorum: Quorum, one: SnapshotView) -> str:
+    """What is done with a snapshot that is not of the log beside it, before its node starts."""
+    cut = quorum.cut_off.get(one.path)
+    if cut is None:
+        return "Set it aside before the node starts."
+    objects = known_losses(quorum, cut.snapshot.path, cut.start)
+    told = f" {lost_words(objects)}" if objects else ""
+    return f"But it may be the only copy of committed records that were cut from offset {cut.start} on. {_KEEP}{told}"
 
 
 def _unread_cover(quorum: Quorum, log: LogView) -> SnapshotView | None:
@@ -512,7 +557,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
             + (
                 "This is usual in a copy of a running node where the log was copied first."
                 if live
-                else f"The file is not of this log ({against}): set it aside before the node starts."
+                else f"The file is not of this log ({against}). {_set_aside(quorum, newest)}"
                 if against is not None
                 else "Find out where the end of this log went before the node starts."
             ),

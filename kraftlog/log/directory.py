@@ -141,8 +141,7 @@ def _below(root: str, without: list[LogFile]) -> Iterator[Replica]:
             yield _replica(root, folder)
             continue
         inside = _listed(folder.path, must=folder is entry)
-        found = {one.name for one in inside}
-        if found >= _OF_A_NODE and names.LOG_FOLDER not in found:
+        if all(one.name != names.LOG_FOLDER for one in inside):
             without += (
                 _log_file("", one, root)
                 for one in inside
@@ -209,9 +208,6 @@ _OF_AN_OPENED_LOG = frozenset(
 """Kinds that Kafka writes beside a segment only: a folder that was formatted, into which a snapshot
 was put, or into which nothing but a snapshot was pulled, has none of them."""
 _OUTSIDE = "it is a link that leads out of the input"
-_OF_A_NODE = {"meta.properties", "bootstrap.checkpoint"}
-"""What lies beside the metadata log of a node; in further log directories of a broker, too, where
-Kafka 3 has formatted them."""
 _LOST_LOG = f"no {names.LOG_FOLDER} lies in it; if that is the node's metadata directory, its log was not copied, or is gone on the node"
 
 

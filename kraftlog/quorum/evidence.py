@@ -471,7 +471,7 @@ class StateEvidence:
     be judged; `judged` names the checks that judged something, `ranges` the offsets [start, end)
     of the quorum's history whose records were held against the rules; `health` is what the newest
     state says, None where it is not known. `losses` says what goes with the end of a log, by the
-    replica's label and the offset from which on; `apart`, by the labels of two replicas, what the
+    replica's label and the offset from which on, or what only a snapshot still holds, by its path; `apart`, by the labels of two replicas, what the
     first has otherwise than the second at the end of what both hold. `refusals` are the snapshots
     that a node cannot load, by path.
     """

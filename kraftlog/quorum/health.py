@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.history import milliseconds
 from kraftlog.state.partition_events import Flags, Longs
+from kraftlog.state.shapes import MIGRATING
 from kraftlog.state.standing import Standing, by_key
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TOPIC_RESOURCE
@@ -47,12 +48,19 @@ class Unclean(NamedTuple):
     times: int
 
 
+class Replica(NamedTuple):
+    """A broker, and the log directory that a partition of it lies in."""
+
+    broker: int
+    directory: str
+
+
 class Partition(NamedTuple):
     """A partition that something is to be said of; `leader` is who the records name, and may be
     gone. `elr` holds those of its replicas alone: Kafka may leave others there, and elects none of
     them. `since` says from when on it has no leader,
     `led_by` who led it before, `unclean` is its newest unclean election, as far as the records at
-    hand tell.
+    hand tell. `offline` are its replicas of running brokers that do not register its log directory.
     """
 
     topic: str
@@ -68,6 +76,7 @@ class Partition(NamedTuple):
     since: Since | None
     led_by: int | None = None
     unclean: Unclean | None = None
+    offline: tuple["Replica", ...] = ()
 
     @property
     def name(self) -> str:
@@ -209,7 +218,8 @@ class Health:
     """The newest state, as far as something is to be said of it.
 
     `offset` is where it stands (exclusive); `is_committed` whether all of it is known to be.
-    `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead;
+    `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead,
+    and is in sync; `on_offline` are those with a replica on a disk that is offline;
     `leaderless` are partitions without a leader, or with one that is fenced or not registered, where
     any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the
     assignment of the partitions that were asked for.
@@ -229,6 +239,7 @@ class Health:
     under_min_isr: tuple[Partition, ...]
     unclean: tuple[Partition, ...]
     on_unregistered: tuple[Partition, ...]
+    on_offline: tuple[Partition, ...]
     single: tuple[str, ...]
     one_rack: tuple[str, ...]
     preferred_elsewhere: Mapping[int, int]
@@ -254,6 +265,7 @@ class Health:
 
 ASKED_FIELDS = (
     "replicas", "isr", "leader", "leaderRecoveryState", "eligibleLeaderReplicas", "lastKnownElr",
+    "directories",
 )  # fmt: skip
 """What of a partition counts here."""
 
@@ -284,10 +296,13 @@ def health_of(
         "under_min_isr": rows.isr_counts < np.minimum(least[rows.topics], rows.counts),
         "unclean": (rows.recovery == RECOVERING) | rows.among(past.unclean),
         "on_unregistered": rows.any_replica(lambda one: one not in brokers),
+        "on_offline": rows.any_placed(is_offline := _offline(brokers)),
     }
     told = np.logical_or.reduce(list(kinds.values()))
     built = [
-        _partition(topic := names.get(key[0]) or key[0], key, value, minimum(topic), past)
+        _partition(
+            topic := names.get(key[0]) or key[0], key, value, minimum(topic), past, is_offline
+        )
         for key, value in by_key(rows.versions(told), ASKED_FIELDS).items()
     ]
     at = np.cumsum(told) - 1
@@ -301,7 +316,7 @@ def health_of(
         tuple(sorted(f"{topics[topic]}-{number}" for topic, number in rows.numbered(holds)))
         for holds in (rows.counts == 1, alone & (rows.counts > 1) & is_spread)
     )
-    is_elsewhere = (is_led & (rows.leader != rows.first))[rows.is_placed]
+    is_elsewhere = (is_led & (rows.leader != rows.first) & rows.is_first_in_sync)[rows.is_placed]
     leads, at = np.unique(rows.first[rows.is_placed], return_inverse=True)
     preferred, elsewhere = (
         dict(zip(leads.tolist(), np.bincount(one, minlength=len(leads)).tolist(), strict=True))
@@ -323,6 +338,7 @@ def health_of(
         found["under_min_isr"],
         found["unclean"],
         found["on_unregistered"],
+        found["on_offline"],
         single,
         one_rack,
         elsewhere,
@@ -355,6 +371,30 @@ class _Columns:
         self._starts = (np.cumsum(self.counts) - self.counts)[self.is_placed]
         self.first = np.full(len(self.counts), NO_LEADER, np.int64)
         self.first[self.is_placed] = self._replicas[self._which[self._starts]]
+
+    @property
+    def is_first_in_sync(self) -> Flags:
+        """Of which the first replica is in sync."""
+        isr = pc.list_flatten(self._rows.column("isr")).to_numpy()
+        of = np.repeat(np.arange(len(self.counts)), self.isr_counts)
+        found: Flags = np.bincount(of[isr == self.first[of]], minlength=len(self.counts)) > 0
+        return found
+
+    def any_placed(self, holds: Callable[[Replica], bool]) -> Flags:
+        """Which of them have a replica, in its log directory, of which something holds."""
+        directories = self._rows.column("directories")
+        named = pc.fill_null(pc.list_value_length(directories), 0).to_numpy()
+        whole = np.repeat(named == self.counts, self.counts)
+        kept = self._rows.filter(pa.array(named == self.counts)).column("directories")
+        ids = pc.list_flatten(kept).combine_chunks().dictionary_encode()
+        names, at = ids.dictionary.to_pylist(), ids.indices.to_numpy()
+        pairs = self._which[whole].astype(np.int64) * max(len(names), 1) + at
+        unique, of = np.unique(pairs, return_inverse=True)
+        brokers = self._replicas.tolist()
+        placed = (Replica(brokers[one // len(names)], names[one % len(names)]) for one in unique)
+        flags = np.zeros(len(whole), np.bool_)
+        flags[whole] = np.array([holds(one) for one in placed], np.bool_)[of]
+        return self._any(flags)
 
     def versions(self, holds: Flags) -> pa.Table:
         """Some of them."""
@@ -392,7 +432,38 @@ def _sorted(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     return tuple(sorted(partitions, key=lambda one: (one.topic, one.number, one.topic_id)))
 
 
-def _partition(topic: str, key: Key, value: Data, min_isr: int, past: Past) -> Partition:
+LOST = "AAAAAAAAAAAAAAAAAAAAAg"
+_ANYWHERE = frozenset({MIGRATING, "AAAAAAAAAAAAAAAAAAAAAQ"})
+"""What a broker says of a replica whose directory failed before it was told, and what stands where
+none is chosen yet."""
+
+
+def _offline(brokers: Mapping[int, Data]) -> Callable[[Replica], bool]:
+    """Whether a replica is of a running broker that does not register its directory. Source: Kafka's
+    DirectoryId.isOnline; a broker that registers none did so at an older metadata.version.
+    """
+    known = {
+        one: frozenset(value.get("logDirs") or ())
+        for one, value in brokers.items()
+        if not value["fenced"]
+    }
+
+    def is_offline(one: Replica) -> bool:
+        held = known.get(one.broker, frozenset())
+        return bool(held) and one.directory not in held | _ANYWHERE
+
+    return is_offline
+
+
+def _partition(
+    topic: str,
+    key: Key,
+    value: Data,
+    min_isr: int,
+    past: Past,
+    is_offline: Callable[[Replica], bool],
+) -> Partition:
+    placed = map(Replica, value["replicas"], value["directories"] or ())
     return Partition(
         topic,
         key[0],
@@ -407,6 +478,7 @@ def _partition(topic: str, key: Key, value: Data, min_isr: int, past: Past) -> P
         past.leaderless.get(key),
         past.led_by.get(key) if key in past.leaderless else None,
         past.unclean.get(key),
+        tuple(filter(is_offline, placed)),
     )
 
 

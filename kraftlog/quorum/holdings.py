@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kraftlog.quorum.chain import Chain, runs, whole
+from kraftlog.quorum.chain import Chain, chain, runs, whole
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -90,6 +90,12 @@ class Held:
         end = int(links.end[-1])
         found = [one for one in quorum.credible_snapshots if one.end_offset <= end]
         return cls(quorum, links.logs[int(links.log[-1])], _by_end(found), links)
+
+    @classmethod
+    def alone(cls, quorum: Quorum, snapshot: SnapshotView) -> "Held":
+        """A snapshot, and no log that leads up to it or on from it."""
+        nothing = chain((), quorum.leaves)
+        return cls(quorum, quorum.by_label[snapshot.replica], (snapshot,), nothing)
 
     @property
     def label(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,12 +19,23 @@ from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, interval
 from kraftlog.quorum.departures import Departures
 from kraftlog.quorum.ends import Witness, witnesses
-from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.snapshots import SnapshotView
 
 MOST_IN_A_MS = 10_000
 """Records that a leader is taken to write within one millisecond: what one operation may write
 (Kafka's QuorumController.MAX_RECORDS_PER_USER_OP)."""
+
+
+class CutOff(NamedTuple):
+    """A snapshot of a history that was cut, as it seems, and a log that goes on without it in a newer
+    epoch, from `start` on where that `is_seen`, else from there or below.
+    """
+
+    snapshot: SnapshotView
+    log: LogView
+    start: int
+    is_seen: bool
 
 
 @dataclass(frozen=True)
@@ -80,22 +92,31 @@ class Quorum(Departures):
         stamp, is_held = snapshot.last_contained_timestamp, False
         logs = [one for one in self.peers if not one.is_empty]
         for log in logs if end > 0 and snapshot.replica not in self.foreign else ():
-            index = log.index_at(end - 1)
-            goes_to = self.speaks_until(log, snapshot.replica)
-            goes_to = min(goes_to, self.fork_starts.get(log.label, goes_to))
+            index, goes_to = log.index_at(end - 1), self._speaks_to(log, snapshot)
             if index >= 0 and end <= goes_to:
                 is_held = True
                 if int(log.epochs[index]) != epoch:
                     return f"offset {end - 1} of {log.label} is of epoch {int(log.epochs[index])}"
                 if int(log.last[index]) != end - 1:
                     return f"offset {end} of {log.label} lies inside a batch"
-            newer = next((one for one in log.epoch_starts if one.epoch > epoch), None)
-            if newer is not None and newer.start_offset < min(end, goes_to):
+            newer = self._newer_below(log, snapshot)
+            if newer is not None:
                 return f"a newer epoch than {epoch} begins at offset {newer.start_offset} of {log.label}"
         if (own := snapshot.epoch_of_batches) is not None:
             return f"its batches are of epoch {own}, not of epoch {epoch}"
         # Clocks go back: where a log holds its last offset, times say nothing against it.
         return None if is_held or stamp is None else self._belied_by_times(logs, end, epoch, stamp)
+
+    def _speaks_to(self, log: LogView, snapshot: SnapshotView) -> int:
+        """How far a log speaks against a snapshot."""
+        goes_to = self.speaks_until(log, snapshot.replica)
+        return min(goes_to, self.fork_starts.get(log.label, goes_to))
+
+    def _newer_below(self, log: LogView, snapshot: SnapshotView) -> EpochStart | None:
+        """The first newer epoch than a snapshot's that begins below its end in a log."""
+        newer = next((one for one in log.epoch_starts if one.epoch > snapshot.epoch), None)
+        until = min(snapshot.end_offset, self._speaks_to(log, snapshot))
+        return newer if newer is not None and newer.start_offset < until else None
 
     def _belied_by_times(self, logs: list[LogView], end: int, epoch: int, stamp: int) -> str | None:
         """Why a snapshot with this last time cannot end behind the logs; None where it can."""
@@ -143,6 +164,47 @@ class Quorum(Departures):
             )
             for log in self.logs
         }
+
+    @cached_property
+    def cut_off(self) -> dict[str, CutOff]:
+        """The snapshots, by path, that may hold alone what was committed and then cut: whole, all of
+        their own epoch, newer than the logs up to where these go on in a newer epoch below their
+        end; and no log at hand leads up to them. They prove nothing: a name can be wrong.
+        """
+        told = (
+            self._goes_on_without(one)
+            for one in self.own_snapshots
+            if self.contradiction(one) is not None
+            and one.is_complete
+            and one.path not in self.stray_snapshots
+            and (one.evidence.batches.epochs == one.epoch).all()
+            and not any(log.ends_with(*one.id) for log in self.peers)
+        )
+        return {one.snapshot.path: one for one in told if one is not None}
+
+    def _goes_on_without(self, snapshot: SnapshotView) -> CutOff | None:
+        """The newest log that goes on in a newer epoch below a snapshot's end, sooner one that shows
+        where; None where there is none, or it holds all before that up to the snapshot's last time:
+        then the file is one of an earlier end under another name.
+        """
+        newest = sorted(self.peers, key=lambda one: one.newness, reverse=True)
+        begun = [(log, self._newer_below(log, snapshot)) for log in newest]
+        told = [
+            CutOff(snapshot, log, new.start_offset, log.index_at(new.start_offset - 1) >= 0)
+            for log, new in begun
+            if new is not None
+        ]
+        found = next((one for one in told if one.is_seen), next(iter(told), None))
+        if found is None or not found.is_seen:
+            return found
+        rows = found.log.rows[: found.log.index_at(found.start - 1) + 1]
+        before = int(found.log.evidence.log.max_timestamps[rows].max())
+        return found if (snapshot.last_contained_timestamp or 0) > before else None
+
+    def cut_off_of(self, label: str) -> CutOff | None:
+        """The newest of them that a replica has."""
+        own = (one for one in self.cut_off.values() if one.snapshot.replica == label)
+        return max(own, key=lambda one: one.snapshot.id, default=None)
 
     # --- what is committed ------------------------------------------------------------------------
 

@@ -118,6 +118,9 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
         yield f"its own tail from offset {tail} on is left out"
     elif one.limit < held.end_offset:
         yield f"what it holds from offset {one.limit} on cannot have been committed"
+    cut = quorum.cut_off_of(held.label)
+    if cut is not None:
+        yield f"its snapshot {cut.snapshot.evidence.name} may be the only copy of committed records that were cut: it is left out, and is to be kept"
     if one.damages:
         yield f"{counted(one.damages, 'place')} of its files cannot be read"
     role = quorum.role(held.log.evidence)

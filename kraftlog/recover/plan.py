@@ -70,6 +70,11 @@ def unknown(found: Recovered) -> Iterator[str]:
             yield (
                 f"What {one.replica} holds at {offsets_text(one.start_offset, one.end_offset)}: {one.why_unknown}"
             )
+        if one.snapshot is not None:
+            yield (
+                f"Whether {one.snapshot} is what its name says: a snapshot up to offset {one.end_offset} that holds what the logs have lost. "
+                "Keep it: it may be the only copy. What is still wanted of it has to be done again."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +259,11 @@ def _lost_lines(found: Recovered) -> list[str]:
     lines = ["", "## Lost", ""]
     groups = lost_together(found)
     if not groups:
-        lines.append("Nothing that is at hand.")
+        lines.append(
+            "What is known: nothing. See what is unknown."
+            if found.left_out
+            else "Nothing that is at hand."
+        )
     for group in groups:
         spans = [
             f"{offsets_text(one.start_offset, one.end_offset)} of replica {one.replica}"

@@ -38,6 +38,7 @@ class Cause(StrEnum):
     UNPROVEN = "They contradict the history above, and may have been committed."
     REPLACED = "The leader of a newer epoch was elected without them, by the leader-epoch-checkpoint of a copy. They may have been committed later."
     DIFFERENT = "They differ from what is committed."
+    CUT = "Only a snapshot holds them: Kafka makes one of what is committed alone, and the logs go on without them in a newer epoch."
     OPEN = "They begin with an open transaction: it has no end before the offset that counts here, so that nothing of it has an effect."
     AFTER = "They come after what can have been committed, or nothing at hand leads up to them."
 
@@ -46,7 +47,7 @@ class Cause(StrEnum):
 class LeftOut:
     """What one copy holds beyond the recovered image and is no part of it: offsets [start, end),
     why, and what they change; `why_unknown` says why that is not known. What the copy holds below
-    `committed` is committed.
+    `committed` is committed. `snapshot` is the path of one that alone holds them, as its name says.
     """
 
     replica: str
@@ -56,6 +57,7 @@ class LeftOut:
     changes: tuple[Change, ...]
     committed: int
     why_unknown: str | None = None
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         None if base is None else base.replica,
         known._replace(offset=min(known.offset, image.end_offset)),
         quorum.bounds,
-        tuple(_left_out(quorum, copies, image, at, open_since)),
+        (*_left_out(quorum, copies, image, at, open_since), *_cut_off(quorum, image)),
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
         tuple(_apart(quorum)),
@@ -257,6 +259,26 @@ def _left_out(
                     each for each in told if image.state.get(each.table, each.key) != each.after
                 )
             yield LeftOut(one.label, start, end, cause, told, known)
+
+
+def _cut_off(quorum: Quorum, image: Image) -> Iterator[LeftOut]:
+    """What only snapshots hold of a history that was cut."""
+    for cut in filter(None, (quorum.cut_off_of(log.label) for log in quorum.peers)):
+        label, end, path = cut.snapshot.replica, cut.snapshot.end_offset, cut.snapshot.path
+        why = None if cut.is_seen else "where its history was cut is out of sight."
+        told: tuple[Change, ...] = ()
+        try:
+            if cut.is_seen:
+                held = image_at(Held.alone(quorum, cut.snapshot), end, CLEAR)
+                before = image_at(Held.shared(quorum, cut.log), cut.start, CLEAR, from_oldest=True)
+                told = tuple(
+                    one
+                    for one in _changes(before.state, held.state)
+                    if image.state.get(one.table, one.key) != one.after
+                )
+        except KraftlogError as error:
+            why = str(error)
+        yield LeftOut(label, cut.start, end, Cause.CUT, told, 0, why, path)
 
 
 def _departs(quorum: Quorum, held: Held, image: Image) -> tuple[int, int]:

@@ -64,11 +64,11 @@ class Safety(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Restart:
     """The answer for one replica. `lost_from` is where the records begin that it loses (to its
-    log's end; None where its log is only to be fetched anew), `needs` are the voters whose copies
-    would settle what is unknown, `order` is its place in a rolling restart (None: do not restart
-    it). The end of `cut` is what is lost for good: of its own log, or of that of a copy which holds
-    what the node would be elected without. Where it is None, what it loses comes back from the
-    copies that hold it, unless `is_alone`: no other one does.
+    log's end; None where its log is only to be fetched anew), or that its snapshot alone holds, `needs`
+    are the voters whose copies would settle what is unknown, `order` is its place in a rolling restart
+    (None: do not restart it). The end of `cut` is what is lost for good: of its own log, of that of a copy which holds
+    what the node would be elected without, or of the history of its snapshot. Where it is None, what
+    it loses comes back from the copies that hold it, unless `is_alone`: no other one does.
     """
 
     replica: str
@@ -136,6 +136,9 @@ class _Judge:
 
     def _with_loss(self, one: Restart, log: LogView, start: int) -> Restart:
         """An answer with whose records are lost, from `start` on."""
+        kept = self.quorum.cut_off_of(log.label)
+        if kept is not None and kept.start == start:
+            return replace(one, cut=(kept.snapshot.path, start))
         if start == self._elected_without(log.label):
             holder = committed_holder(self.quorum, start)
             cut = None if holder is None else (holder.label, start)
@@ -197,6 +200,11 @@ class _Judge:
         boot = self.plans.boots[log.label]
         if not boot.boots:
             yield Safety.UNSAFE, f"it would not start: {boot.reason}", None
+        kept = self.quorum.cut_off_of(log.label)
+        if kept is not None:
+            name = kept.snapshot.evidence.name
+            why = f"its snapshot {name} may be the only copy of committed records that were cut, and a running node removes snapshots: keep a copy of it first"
+            yield Safety.UNSAFE, why, kept.start
         yield from self._contradicted(log)
         cut = boot.discarded_from_offset
         if cut is not None:

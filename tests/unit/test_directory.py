@@ -351,12 +351,13 @@ def test_what_is_packed_is_told_and_left_out(
 
 
 def test_a_node_without_its_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its meta.properties: Kafka 4.4 writes no bootstrap.checkpoint beside it."""
     for node in "12":
         make_log(tmp_path / node)
-        for name in ("bootstrap.checkpoint", "meta.properties"):
-            (tmp_path / node / name).touch()
+        text = f"node.id={node}\ncluster.id=c\nversion=1\n"
+        (tmp_path / node / "meta.properties").write_text(text)
     (tmp_path / "1" / "more").mkdir()
-    (tmp_path / "1" / "more" / "meta.properties").touch()
+    shutil.copy(tmp_path / "1" / "meta.properties", tmp_path / "1" / "more")
     assert labels(tmp_path) == ["1", "2"]
     assert capsys.readouterr().err == ""
     shutil.rmtree(tmp_path / "2" / names.LOG_FOLDER)
@@ -369,11 +370,10 @@ def test_a_node_without_its_log_is_told(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_disk_for_data_beside_one_with_the_log_lacks_nothing(
     node: str, *, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Kafka 3 formats every log directory of a node, and puts its metadata log into one of them."""
+    """A node formats every log directory, and puts its metadata log into one of them."""
     make_log(tmp_path / "a" / "log")
     (tmp_path / "b" / "disk").mkdir(parents=True)
     for folder, number in (("a/log", "1"), ("b/disk", node)):
-        (tmp_path / folder / "bootstrap.checkpoint").touch()
         text = f"node.id={number}\ncluster.id=c\nversion=1\n"
         (tmp_path / folder / "meta.properties").write_text(text)
     assert labels(tmp_path) == ["a/log"]

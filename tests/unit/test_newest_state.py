@@ -102,6 +102,34 @@ def test_broker_0_leads_as_any_other() -> None:
     assert found.preferred_elsewhere[0] == 0
 
 
+def test_who_is_not_in_sync_cannot_lead() -> None:
+    found = health(state(RACKS), partition([1, 2], isr=[2], leader=2), partition([1, 2], leader=2))
+    assert (found.preferred_elsewhere[1], found.preferred_count[1]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("directories", "offline"),
+    [
+        (["a", "b"], []),
+        (["a", "c"], [(2, "c")]),
+        (["x", "c"], [(1, "x"), (2, "c")]),
+        (["AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"], []),  # migrating, not assigned
+        (["a", "AAAAAAAAAAAAAAAAAAAAAg"], [(2, "AAAAAAAAAAAAAAAAAAAAAg")]),  # lost
+        (None, []),
+    ],
+)
+def test_a_directory_that_is_not_registered_is_offline(
+    directories: list[str] | None, offline: list[tuple[int, str]]
+) -> None:
+    brokers = state(RACKS)
+    for number, disks in ((1, ["a"]), (2, ["b"]), (3, [])):
+        value = {"rack": None, "fenced": False, "inControlledShutdown": False, "logDirs": disks}
+        brokers.set("brokers", (number,), value)
+    beside = partition([1, 2, 3], directories=["a", "b", "elsewhere"])
+    found = health(brokers, beside, partition([1, 2], directories=directories), partition([]))
+    assert [one.offline for one in found.on_offline] == ([tuple(offline)] if offline else [])
+
+
 def test_who_is_not_led_is_not_led_elsewhere() -> None:
     assert health(state(RACKS), partition([1, 2], leader=-1)).preferred_elsewhere[1] == 0
 

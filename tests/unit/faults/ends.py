@@ -692,6 +692,44 @@ fault(
 )  # fmt: skip
 
 
+def left_by_a_start(nodes: list[Node], ms: int = LATER, begins: int = 0) -> None:
+    """Voters without them were started, and the others have cut offsets 12 and 13 of epoch 3: a
+    snapshot of them is left. The logs begin later, if that is asked.
+    """
+    for node in nodes:
+        _history(node, 4, 2, NO_OP, snapshotted=False)
+        node.append(Batch(14, 4, (NO_OP,), None, LATER))
+    own = Batch(0, 3, (LOST_THERE,), None, ms)
+    raw = snapshot([*(healthy_log()[one] for one in (1, 3, 8)), own], 3, ms)
+    nodes[2].checkpoint(14, 3).write_bytes(raw)
+    for node in nodes if begins else ():
+        kept = [Batch(at, 4, (NO_OP,), None, LATER).raw() for at in (13, 14)]
+        node.segment(13).write_bytes(b"".join(kept))
+        for path in (node.segment(0), node.segment(6), node.checkpoint(6, 1)):
+            path.unlink()
+        node.checkpoint(13, 4).write_bytes(snapshot(healthy_state(), 4, LATER))
+        node.epochs([(4, 13)])
+
+
+fault(
+    "snapshot_epoch_agrees", "critical", "3", 13,
+    says="may be the only copy of committed records that were cut: it is whole and says epoch 3, but the log of 1 is in epoch 4 from offset 12 on",
+)(left_by_a_start)  # fmt: skip
+fault(
+    "snapshot_epoch_agrees", "critical", "3", 13,
+    says="is nothing lost. Lost: topic theirs.",
+)(left_by_a_start)  # fmt: skip
+fault(
+    "snapshot_epoch_agrees", "critical", "3", 13,
+    says="says epoch 3, but offset 13 is of epoch 4 in the log of 3",
+)(lambda nodes: left_by_a_start(nodes, healthy_log()[-1].ms))  # fmt: skip
+fault(
+    "snapshot_epoch_agrees", "critical", "3", 13,
+    says="that log begins too late to show whether it is newer",
+)(lambda nodes: left_by_a_start(nodes, begins=13))  # fmt: skip
+"""What is no newer than the logs is one of an earlier end under another name."""
+
+
 def ends_inside(nodes: list[Node], epoch: int) -> None:
     """Voter 3 ends at offset 13, where a batch of the others goes on to 15."""
     for node in nodes[:2]:

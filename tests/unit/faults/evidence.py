@@ -156,6 +156,10 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "batch_id": str, "kind": str, "data": DATA, "replicas": [str], "broker_id": int,
         "same_bytes_on": [str], "other_bytes_on": [str],
     },
+    "replica_directories_registered": {
+        "broker_id": int, "directories": [str], "names": [str], "one_in_sync": [str],
+        "alone_there": [str],
+    },
     "replicas_registered": {"broker_id": int, "names": [str], "in_elr": [int]},
     "replication_single": {"partitions": [str]},
     "replication_spread": {"partitions": [str], "racks": [str]},
@@ -175,7 +179,10 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "snapshot_batch_aligned": {"batches": {str: [int]}},
     "snapshot_below_log_start": {"log_start_offset": int},
-    "snapshot_epoch_agrees": {"epochs_in_logs": {str: int}, "batches_of_other_epoch": int},
+    "snapshot_epoch_agrees": {
+        "epochs_in_logs": {str: int}, "batches_of_other_epoch": int, "newer_epoch_from": int,
+        "objects_lost": (OBJECTS, None),
+    },
     "snapshot_equals_replay": {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}], "replicas": [str],

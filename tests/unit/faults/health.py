@@ -69,14 +69,14 @@ def controller(number: int, highest: int = 20, port: int = 9093) -> bytes:
     )
 
 
-def partition(number: int, replicas: list[int], leader: int) -> bytes:
+def partition(number: int, replicas: list[int], leader: int, isr: list[int] | None = None) -> bytes:
     """A partition of topic b, whose id is 2."""
     return value(
         "PARTITION_RECORD",
         partitionId=number,
         topicId=uuid(2),
         replicas=replicas,
-        isr=replicas,
+        isr=replicas if isr is None else isr,
         removingReplicas=[],
         addingReplicas=[],
         leader=leader,
@@ -156,6 +156,44 @@ fault("partitions_have_leaders", "warning", says="broker 2, which led last by th
 fault("replicas_registered", "info", says="Broker 2 is not registered", sound=sound)(
     cluster(level(20), broker(1, FIRST + 1))
 )
+
+
+def with_disks(number: int, *disks: str, fenced: bool = False) -> bytes:
+    """A broker that registers its log directories."""
+    return value(
+        "REGISTER_BROKER_RECORD", 3, brokerId=number, incarnationId=uuid(number),
+        brokerEpoch=FIRST + number, endPoints=[], features=supports(20), rack=None, fenced=fenced,
+        inControlledShutdown=False, isMigratingZkBroker=False, logDirs=list(disks),
+    )  # fmt: skip
+
+
+ON_DISKS = (level(20), with_disks(1, uuid(101)), with_disks(2, uuid(102), uuid(103)))
+"""Broker 2 has two."""
+HALF_OFFLINE = (*ON_DISKS[:2], with_disks(2, uuid(102)))
+"""The second has failed."""
+
+
+def placed(*disks: str, **fields: Any) -> bytes:
+    """A change of the partition of topic a: the directories of its replicas."""
+    data = {"partitionId": 0, "topicId": uuid(1), **KEEP, "directories": list(disks), **fields}
+    return value("PARTITION_CHANGE_RECORD", 1, **data)
+
+
+OFFLINE = "replica_directories_registered"
+fault(
+    OFFLINE, "warning", sound=cluster(*ON_DISKS, placed(uuid(101), uuid(103), isr=[1], leader=1)),
+    says="register the log directory of 1 partition of which it is a replica (AAAAAAAAAAAAAAAAAAAAZw)",
+)(cluster(*HALF_OFFLINE, placed(uuid(101), uuid(103), isr=[1], leader=1)))  # fmt: skip
+fault(
+    OFFLINE, "warning", sound=cluster(*HALF_OFFLINE, placed(uuid(101), uuid(1))),
+    says="1 of these has one replica in sync left: while its broker is down, nobody reads or writes",
+)(cluster(*HALF_OFFLINE, placed(uuid(101), uuid(2), isr=[1], leader=1)))  # fmt: skip
+"""A directory that is not assigned yet is no fault; one that was lost is."""
+fault(
+    OFFLINE, "warning",
+    sound=cluster(*ON_DISKS[:2], with_disks(2, uuid(102), fenced=True), placed(uuid(101), uuid(103))),
+    says="No other replica is in sync of a-0: what is there is on that disk alone, and is lost where",
+)(cluster(*HALF_OFFLINE, placed(uuid(101), uuid(103), isr=[2], leader=-1)))  # fmt: skip
 fault("brokers_unfenced", "warning", says="Broker 2 is fenced", sound=sound)(cluster(*HALF))
 fault("replication_single", "info", says="b-0", sound=sound)(
     cluster(*RUNNING, partition(0, [1], 1))
@@ -171,6 +209,11 @@ fault("replication_spread", "info", says="a-0", sound=sound)(
 fault("leaders_balanced", "info", says="24 of the 25 partitions", sound=sound)(
     cluster(*RUNNING, *(partition(number, [1, 2], 2) for number in range(24)))
 )
+fault(
+    "leaders_balanced", "info", says="24 of the 25 partitions",
+    sound=cluster(*RUNNING, *(partition(number, [1, 2], 2, [2]) for number in range(24))),
+)(cluster(*RUNNING, *(partition(number, [1, 2], 2) for number in range(24))))  # fmt: skip
+"""Who is not in sync cannot be made leader."""
 fault("controllers_are_voters", "warning", says="Controller 9 is registered", sound=sound)(
     cluster(*RUNNING, controller(1), controller(9, 15))
 )
