@@ -20,7 +20,7 @@ from kraftlog.audit.triage import (
     remedy,
 )
 from kraftlog.log import names
-from kraftlog.log.directory import NO_SEGMENT
+from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_text, sentence
 from kraftlog.quorum.copies import copied_first
@@ -241,11 +241,11 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     "each file under its name is a readable regular file",
     action="copy", over=coverage.files,
     meaning="""A file could not be read: permission denied, an error of the disk, a folder or a
-    link in its place. Nothing is known of what it holds. At level critical it is a segment. Or no
-    segment lies beside the other files of a log, where Kafka always has one. Of a producer snapshot
-    Kafka takes none whose version, CRC or length is wrong; this log needs it for nothing. At level
-    info the file vanished while the copy was read, which a live node does to segments and snapshots
-    that it deletes.""",
+    link in its place. Nothing is known of what it holds. At level critical it is a segment, or a
+    folder in the place of the only one. Or no segment lies beside the other files of a log, where
+    Kafka always has one. Of a producer snapshot Kafka takes none whose version, CRC or length is
+    wrong; this log needs it for nothing. At level info the file vanished while the copy was read,
+    which a live node does to segments and snapshots that it deletes.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
     segment, copy its *.log files; if the node has none, do as the finding says. If it cannot be read on the node either, check that node's disk and file owners
     first.""",
@@ -253,7 +253,10 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:
         # Where no segment lies, one was left out of the copy for all that is known.
-        unread = {one.path for one in replica.segments if one.problem not in (None, NO_SEGMENT)}
+        # Kafka looks at no folder: beside other segments it need not be in the place of one.
+        none_is_read = all(one.problem for one in replica.segments)
+        known = (None, NO_SEGMENT) if none_is_read else (None, NO_SEGMENT, IS_FOLDER)
+        unread = {one.path for one in replica.segments if one.problem not in known}
         for problem in (*replica.problems, *replica.unread):
             if problem.kind == "unknown":
                 continue

@@ -87,7 +87,7 @@ def _(nodes: list[Node]) -> None:
         node.append(Batch(12, 2, (NO_OP,), None, LATER, attributes=1, payload=b"no gzip"))
 
 
-@fault("file_readable", "critical", "1", says="00012.log could not be read (it is a folder, not a")
+@fault("file_readable", "warning", "1", says="00012.log could not be read (it is a folder, not a")
 def _(nodes: list[Node]) -> None:
     nodes[0].segment(12).mkdir()
 
