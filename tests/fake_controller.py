@@ -78,7 +78,7 @@ class FakeController:
                 struct.pack(">hi", 0 if version == 0 else UNSUPPORTED_VERSION, len(keys)) + listed
             )
         spec, answer = (one.at(version) for one in request_specs()[api_key])
-        asked, _, _ = read_message(spec, body, 0, len(body))
+        asked, *_ = read_message(spec, body, 0, len(body))
         self.asked.append((api_key, asked))
         if api_key == FETCH_SNAPSHOT:
             ask = decode_ask(body, version)

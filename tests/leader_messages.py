@@ -95,12 +95,13 @@ def decode_piece(raw: bytes, version: int = 1) -> Piece:
 
 def decode_ask(raw: bytes, version: int = 1) -> Ask:
     """The request for the metadata partition."""
-    message, beside, end = read_message(
+    message, unknown, sizes, end = read_message(
         request_specs()[FETCH_SNAPSHOT][0].at(version), raw, 0, len(raw)
     )
     (topic,) = message["topics"]
     (one,) = topic["partitions"]
-    assert (beside, end, topic["name"], one["partition"]) == (([], []), len(raw), TOPIC, PARTITION)
+    assert (unknown, sizes, end) == ([], [], len(raw))
+    assert (topic["name"], one["partition"]) == (TOPIC, PARTITION)
     snapshot = SnapshotId(one["snapshotId"]["epoch"], one["snapshotId"]["endOffset"])
     of = (message["maxBytes"], one["currentLeaderEpoch"], message["clusterId"])
     return Ask(snapshot, one["position"], *of)

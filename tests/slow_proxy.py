@@ -109,7 +109,7 @@ def _asked(request: bytes, client: str) -> Seen | None:
 
 def _fetch(body: bytes, version: int) -> Seen:
     spec = request_specs()[FETCH][0].at(version)
-    message, _, _ = read_message(spec, body, 0, len(body))
+    message, *_ = read_message(spec, body, 0, len(body))
     one: dict[str, Any] = message["topics"][0]["partitions"][0]
     return Seen(FETCH, one["fetchOffset"], one["lastFetchedEpoch"])
 

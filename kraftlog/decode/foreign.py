@@ -155,7 +155,7 @@ def versioned(
 
 def _message(message: MessageSpec, data: bytes) -> dict[str, Any]:
     version, at = fixed(INT16, data, 0, len(data), "version")
-    value, _, end = read_message(message.at(int(version)), data, at, len(data))
+    value, _, _, end = read_message(message.at(int(version)), data, at, len(data))
     if end != len(data):
         raise DecodeError(FaultKind.RECORD_TRAILING, end, f"{len(data) - end} bytes are left over")
     return {"version": int(version), **value}

@@ -7,7 +7,7 @@ on every input. Source: KIP-482, Kafka's generated readers and AbstractApiMessag
 """
 
 from base64 import b64encode
-from typing import Any, NamedTuple
+from typing import Any
 
 from kraftlog.errors import DecodeError
 from kraftlog.message.spec import FieldSpec, VersionSpec, struct_at
@@ -34,31 +34,31 @@ bytes that they take on the wire, and no message that Kafka writes comes near.
 """
 
 
-class Beside(NamedTuple):
-    """What stands in a message beside its fields: unknown tagged fields; and in words the first known
-    one whose size is not that of its content, which Kafka's readers do not look at.
-    """
-
-    unknown: list[UnknownTag]
-    sizes: list[str]
-
-
 def read_message(
     spec: VersionSpec, buffer: Buffer, start: int, limit: int
-) -> tuple[dict[str, Any], Beside, int]:
-    """The message's fields, what stands beside them, and the position after it."""
-    beside = Beside([], [])
-    value, at = _struct(spec, buffer, start, limit, "", beside)
-    return value, beside, at
+) -> tuple[dict[str, Any], list[UnknownTag], list[str], int]:
+    """The message's fields, its unknown tagged fields, in words the first known one whose size is not
+    that of its content, which Kafka's readers do not look at, and the position after it.
+    """
+    unknown: list[UnknownTag] = []
+    sizes: list[str] = []
+    value, at = _struct(spec, buffer, start, limit, "", unknown, sizes)
+    return value, unknown, sizes, at
 
 
 def _struct(
-    spec: VersionSpec, buffer: Buffer, at: int, limit: int, path: str, beside: Beside
+    spec: VersionSpec,
+    buffer: Buffer,
+    at: int,
+    limit: int,
+    path: str,
+    unknown: list[UnknownTag],
+    sizes: list[str],
 ) -> tuple[dict[str, Any], int]:
     value: dict[str, Any] = {}
-    nested = Beside([], beside.sizes)
+    nested: list[UnknownTag] = []
     for field in spec.plain:
-        value[field.json], at = _field(spec, buffer, field, at, limit, path, nested)
+        value[field.json], at = _field(spec, buffer, field, at, limit, path, nested, sizes)
     for field in spec.tagged.values():
         value[field.json] = default_of(field)
     if spec.flexible:
@@ -70,15 +70,15 @@ def _struct(
             size, at = unsigned_varint(buffer, at, limit, f"{path}tag {tag} size")
             if tag not in spec.tagged:
                 end = need(at, size, limit, f"{path}tag {tag}")
-                beside.unknown.append((path, tag, bytes(buffer[at:end]).hex()))
+                unknown.append((path, tag, bytes(buffer[at:end]).hex()))
                 at = end
                 continue
             field, start = spec.tagged[tag], at
-            value[field.json], at = _field(spec, buffer, field, at, limit, path, nested)
-            if at - start != size and not beside.sizes:
+            value[field.json], at = _field(spec, buffer, field, at, limit, path, nested, sizes)
+            if at - start != size and not sizes:
                 told = f"{path}{field.json} has {counted(at - start, 'byte')}, not the {size:,} that its tag says, and Kafka's reader does not look at that"
-                beside.sizes.append(told)
-    beside.unknown.extend(nested.unknown)
+                sizes.append(told)
+    unknown.extend(nested)
     return value, at
 
 
@@ -94,13 +94,14 @@ def _field(
     at: int,
     limit: int,
     path: str,
-    beside: Beside,
+    unknown: list[UnknownTag],
+    sizes: list[str],
 ) -> tuple[Any, int]:
     where = path + field.json
     if field.element is None:
         if field.type == "struct":
             inner = struct_at(field, spec)
-            return _struct(inner, buffer, at, limit, f"{where}.", beside)
+            return _struct(inner, buffer, at, limit, f"{where}.", unknown, sizes)
         value, at = _scalar(field.type, spec.flexible, buffer, at, limit, where)
         if value is None and spec.version not in field.nullable:
             raise _null(at, where)
@@ -118,7 +119,7 @@ def _field(
     for index in range(length):
         if field.element == "struct":
             inner = struct_at(field, spec)
-            one, at = _struct(inner, buffer, at, limit, f"{where}[{index}].", beside)
+            one, at = _struct(inner, buffer, at, limit, f"{where}[{index}].", unknown, sizes)
         else:
             one, at = _scalar(field.element, spec.flexible, buffer, at, limit, where)
             if one is None:

@@ -180,9 +180,10 @@ def read_record(
     body = (_control if is_control else _metadata)(frame, buffer, redactor, wanted)
     if body is None:
         return None
-    header_count, ignored = frame.header_count, body.ignored
+    header_count = frame.header_count
     if header_count and not buffer[frame.end - 1]:
-        header_count, ignored = 0, (_ignored_headers(frame), *ignored)
+        header_count, ignored = 0, (_ignored_headers(frame), *body.ignored)
+        body = body._replace(ignored=ignored)
     append_time = header.attributes & LOG_APPEND_TIME
     return Record(
         frame.index,
@@ -191,7 +192,7 @@ def read_record(
         if append_time
         else java_long(header.base_timestamp + frame.timestamp_delta),
         is_control,
-        *body._replace(ignored=ignored),
+        *body,
         frame.key_end - frame.key_start if frame.key_start >= 0 else None,
         frame.value_end - frame.value_start if frame.value_start >= 0 else None,
         header_count,
@@ -331,10 +332,10 @@ def _message(
     spec: MessageSpec, version: int, buffer: Buffer, at: int, end: int, redactor: Redactor
 ) -> tuple[_Body, int]:
     """What a message says, and the position after it."""
-    data, beside, at = read_message(spec.at(version), buffer, at, end)
-    masked = [(path, tag, redactor.mask(raw)) for path, tag, raw in beside.unknown]
+    data, unknown, sizes, at = read_message(spec.at(version), buffer, at, end)
+    masked = [(path, tag, redactor.mask(raw)) for path, tag, raw in unknown]
     told = redactor.message(spec, data)
-    return _Body(spec.type, version, told, masked, None, tuple(beside.sizes)), at
+    return _Body(spec.type, version, told, masked, None, tuple(sizes) if sizes else ()), at
 
 
 def _located(

@@ -100,7 +100,7 @@ def read_answer(api_key: int, version: int, raw: bytes) -> Data:
 
     Raises DecodeError where the bytes are none."""
     spec = request_specs()[api_key][1].at(version)
-    message, _, end = read_message(spec, raw, 0, len(raw))
+    message, _, _, end = read_message(spec, raw, 0, len(raw))
     if end != len(raw):
         raise DecodeError("trailing", end, f"{len(raw) - end} bytes follow the message")
     return message

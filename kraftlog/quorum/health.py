@@ -48,7 +48,7 @@ class Unclean(NamedTuple):
     times: int
 
 
-class Replica(NamedTuple):
+class Placed(NamedTuple):
     """A broker, and the log directory that a partition of it lies in."""
 
     broker: int
@@ -76,7 +76,7 @@ class Partition(NamedTuple):
     since: Since | None
     led_by: int | None = None
     unclean: Unclean | None = None
-    offline: tuple["Replica", ...] = ()
+    offline: tuple["Placed", ...] = ()
 
     @property
     def name(self) -> str:
@@ -380,7 +380,7 @@ class _Columns:
         found: Flags = np.bincount(of[isr == self.first[of]], minlength=len(self.counts)) > 0
         return found
 
-    def any_placed(self, holds: Callable[[Replica], bool]) -> Flags:
+    def any_placed(self, holds: Callable[[Placed], bool]) -> Flags:
         """Which of them have a replica, in its log directory, of which something holds."""
         directories = self._rows.column("directories")
         named = pc.fill_null(pc.list_value_length(directories), 0).to_numpy()
@@ -391,7 +391,7 @@ class _Columns:
         pairs = self._which[whole].astype(np.int64) * max(len(names), 1) + at
         unique, of = np.unique(pairs, return_inverse=True)
         brokers = self._replicas.tolist()
-        placed = (Replica(brokers[one // len(names)], names[one % len(names)]) for one in unique)
+        placed = (Placed(brokers[one // len(names)], names[one % len(names)]) for one in unique)
         flags = np.zeros(len(whole), np.bool_)
         flags[whole] = np.array([holds(one) for one in placed], np.bool_)[of]
         return self._any(flags)
@@ -438,7 +438,7 @@ _ANYWHERE = frozenset({MIGRATING, "AAAAAAAAAAAAAAAAAAAAAQ"})
 none is chosen yet."""
 
 
-def _offline(brokers: Mapping[int, Data]) -> Callable[[Replica], bool]:
+def _offline(brokers: Mapping[int, Data]) -> Callable[[Placed], bool]:
     """Whether a replica is of a running broker that does not register its directory. Source: Kafka's
     DirectoryId.isOnline; a broker that registers none did so at an older metadata.version.
     """
@@ -448,7 +448,7 @@ def _offline(brokers: Mapping[int, Data]) -> Callable[[Replica], bool]:
         if not value["fenced"]
     }
 
-    def is_offline(one: Replica) -> bool:
+    def is_offline(one: Placed) -> bool:
         held = known.get(one.broker, frozenset())
         return bool(held) and one.directory not in held | _ANYWHERE
 
@@ -461,9 +461,9 @@ def _partition(
     value: Data,
     min_isr: int,
     past: Past,
-    is_offline: Callable[[Replica], bool],
+    is_offline: Callable[[Placed], bool],
 ) -> Partition:
-    placed = map(Replica, value["replicas"], value["directories"] or ())
+    placed = map(Placed, value["replicas"], value["directories"] or ())
     return Partition(
         topic,
         key[0],

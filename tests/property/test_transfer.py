@@ -152,7 +152,7 @@ def test_messages_go_there_and_back(spec: MessageSpec, random: Random) -> None:
         at = spec.at(version)
         value = message(random, at)
         raw = encode_message(at, value)
-        assert read_message(at, raw, 0, len(raw)) == (value, [], len(raw))
+        assert read_message(at, raw, 0, len(raw)) == (value, [], [], len(raw))
         cuts = range(len(raw)) if len(raw) < 60 else random.sample(range(len(raw)), 20)
         for cut in cuts:
             with pytest.raises(DecodeError):

@@ -156,7 +156,7 @@ class Reelected(FakeController):
         raw = super().answer(api_key, version, body)
         if api_key in (FETCH, FETCH_SNAPSHOT):
             spec = request_specs()[api_key][1].at(version)
-            told, _, _ = read_message(spec, raw, 0, len(raw))
+            told, *_ = read_message(spec, raw, 0, len(raw))
             (topic,) = told["responses" if api_key == FETCH else "topics"]
             self.refused += [one["errorCode"] for one in topic["partitions"] if one["errorCode"]]
         return raw

@@ -140,7 +140,7 @@ def test_records_travel_as_bytes() -> None:
     raw = encode_message(spec, response)
     # A compact length is one more than the size; only the tag that is set is written.
     assert b"\x07\x00batch\x01\x01\x09" in raw
-    assert read_message(spec, raw, 0, len(raw)) == (response, [], len(raw))
+    assert read_message(spec, raw, 0, len(raw)) == (response, [], [], len(raw))
     partition["records"] = None
     assert read_message(spec, (raw := encode_message(spec, response)), 0, len(raw))[0] == response
 

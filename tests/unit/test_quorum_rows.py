@@ -1,6 +1,7 @@
 """The rows of replicas and of their epochs in full, and what a snapshot shows of its ends."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,8 @@ def test_a_replica(tmp_path: Path) -> None:
         "epoch_checkpoint_count": 2,
         "epoch_checkpoint_pruned": True,
         "snapshots": [[6, 1]],
+        "newest_timestamp": datetime(2023, 11, 14, 22, 13, 29, tzinfo=UTC),
+        "snapshot_timestamp": datetime(2023, 11, 14, 22, 13, 23, tzinfo=UTC),
         "committed_lower": 12,
         "committed_upper": 12,
     }
