@@ -250,8 +250,6 @@ def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
     """A snapshot that may be of a history that was cut: it is more than a wrong name."""
     one, label, start = cut.snapshot, cut.log.label, cut.start
     epoch = int(cut.log.epochs[cut.log.index_at(start)])
-    objects = known_losses(quorum, cut.snapshot.path, cut.start)
-    told = f" {lost_words(objects)}" if objects else ""
     where = f"the log of {label} is in epoch {epoch} from offset {start} on"
     newer = "it is newer than what that log holds below"
     if not cut.is_seen:
@@ -260,16 +258,23 @@ def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
         one.replica,
         f"Snapshot {one.evidence.name} may be the only copy of committed records that were cut: it is whole and says epoch {one.epoch}, but {where}. "
         f"Kafka makes a snapshot only of what is committed; {newer}, and no log at hand leads up to it. "
-        f"A node that starts from it would claim a history that the others have left. {_KEEP}{told}",
+        f"A node that starts from it would claim a history that the others have left. {_keep(quorum, cut)}",
         one.path,
         offset=one.end_offset - 1,
         batch_leader_epoch=one.epoch,
         other_replica=label if label != one.replica else None,
-        evidence={"newer_epoch_from": start, "objects_lost": objects},
+        evidence={
+            "newer_epoch_from": start,
+            "objects_lost": known_losses(quorum, one.path, start),
+        },
     )
 
 
-_KEEP = "Keep a copy of the file, then set it aside, and see with kraftlog diff what it has otherwise. Only if its name is wrong is nothing lost."
+def _keep(quorum: Quorum, cut: CutOff) -> str:
+    """What is done with such a snapshot, and what only it holds, where that is known."""
+    objects = known_losses(quorum, cut.snapshot.path, cut.start)
+    told = f" {lost_words(objects)}" if objects else ""
+    return f"Keep a copy of the file, then set it aside, and see with kraftlog diff what it has otherwise. Only if its name is wrong is nothing lost.{told}"
 
 
 @check(
@@ -421,9 +426,7 @@ def _set_aside(quorum: Quorum, one: SnapshotView) -> str:
     cut = quorum.cut_off.get(one.path)
     if cut is None:
         return "Set it aside before the node starts."
-    objects = known_losses(quorum, cut.snapshot.path, cut.start)
-    told = f" {lost_words(objects)}" if objects else ""
-    return f"But it may be the only copy of committed records that were cut from offset {cut.start} on. {_KEEP}{told}"
+    return f"But it may be the only copy of committed records that were cut from offset {cut.start} on. {_keep(quorum, cut)}"
 
 
 def _unread_cover(quorum: Quorum, log: LogView) -> SnapshotView | None:

@@ -115,9 +115,6 @@ class Departures(Electorate):
     def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
         """Whether any of a tail of the comparison's first log can have been committed."""
         log, other = comparison.one, comparison.other
-        elected = log.elections.get(int(log.epochs[log.index_at(run.start)]))
-        current = frozenset(self.voter_set.ids) if self.voter_set else None
-        voters = elected.voters if elected is not None else current
         newer = replacing_epoch(log, other, run)
         unseen = self.voting.unseen_leader(newer, other.label, run.start + 1)
         held = self.holding(log, run.start)
@@ -125,12 +122,21 @@ class Departures(Electorate):
         own = (one for one in held if not begins_newer(one, newer, run.start))
         holders = {node for one in own if (node := one.evidence.node_id) is not None}
         later = unseen or any((one.last_epoch or 0) > newer for one in held)
-        found = fate(voters, holders, self.granted(newer), later)
+        found = fate(self._voters_at(log, run.start), holders, self.granted(newer), later)
         is_told = run.start < self.committed_by_describe
         if is_told and log.label in self.vouched_for:
             return Fate.COMMITTED
         replaced = is_told and other.label in self.vouched_for
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
+
+    def _voters_at(self, log: LogView, offset: int) -> frozenset[int] | None:
+        """Who voted in the epoch that a log has at an offset: by the LeaderChange record of it, else who
+        votes now; None where nothing tells.
+        """
+        elected = log.elections.get(int(log.epochs[log.index_at(offset)]))
+        if elected is not None:
+            return elected.voters
+        return frozenset(self.voter_set.ids) if self.voter_set else None
 
     def _proven_by_snapshots(self, log: LogView) -> int:
         """Up to where snapshots of its replica show that a log is committed. One that ends behind
@@ -188,9 +194,7 @@ class Departures(Electorate):
             one.is_complete and one.end_offset > offset and one.epoch < newer
             for one in self._voters_snapshots
         )
-        elected = log.elections.get(int(log.epochs[index]))
-        current = self.voter_set.ids if self.voter_set else ()
-        voters = elected.voters if elected is not None else frozenset(current)
+        voters = self._voters_at(log, offset) or frozenset()
         holders = {one.evidence.node_id for one in self.holding(log, offset)} & voters
         is_held = bool(voters) and len(holders) > len(voters) // 2
         return not (is_told or is_in_snapshot or is_held)

@@ -173,11 +173,11 @@ def claimed_by(entries: Iterable[tuple[int, int]], batches: EpochVector) -> Epoc
     for epoch, start in entries:
         if epoch != read.last_epoch or start < read.end_offset:
             read = read.extended(start).assigned(epoch)
-    for epoch, start in batches.entries if read.entries else ():
-        if epoch > read.last_epoch:
-            read = read.extended(start).assigned(epoch)
     if not read.entries:
         return batches
+    for epoch, start in batches.entries:
+        if epoch > read.last_epoch:
+            read = read.extended(start).assigned(epoch)
     return read.extended(batches.end_offset).truncated(batches.end_offset)
 
 

@@ -42,9 +42,10 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     criticals = 0
     for one in findings:
         criticals += one.severity == "critical"
-        is_bad = one.severity == "critical" or _kind(one) in STOPS_LOADERS
-        for label in _about(quorum, one) if is_bad else ():
-            bad.setdefault(label, f"{head(one.row.message, quorum.by_label)} ({one.check})")
+        if one.severity == "critical" or _kind(one) in STOPS_LOADERS:
+            reason = f"{head(one.row.message, quorum.by_label)} ({one.check})"
+            for label in _about(quorum, one):
+                bad.setdefault(label, reason)
     told = [
         replace(one, safety=Safety.UNSAFE, reason=bad[one.replica], order=None)
         if one.replica in bad and one.safety != Safety.UNSAFE
