@@ -169,7 +169,7 @@ def _signs(one: Joining) -> Iterator[str]:
 def _over_voters(quorum: Quorum) -> Coverage:
     why = _why_unknown(quorum)
     if why is not None:
-        return Coverage((), (), why)
+        return Coverage((), ((None, why),))
     return Coverage(tuple(log.label for logs in quorum.holders.values() for log in logs))
 
 

@@ -25,6 +25,7 @@ from tests.unit.audit_logs import (
     Node,
     audit,
     healthy_log,
+    leader_change,
     partition,
     quorum,
     snapshot,
@@ -249,6 +250,12 @@ def test_of_a_log_that_was_read_in_part_no_check_has_passed(
         lambda nodes: (cut(nodes[1], AT[10]), unread(nodes[1], 10)),
         # Voter 2 has written on by itself, unless voter 3 holds that, too.
         lambda nodes: (writes_alone(nodes, 61_000), unread(nodes[2], 12)),
+        # Voter 1 was elected by itself, unless voter 2 holds that, too.
+        lambda nodes: (
+            [one.quorum_state(leaderId=1, leaderEpoch=5) for one in nodes],
+            nodes[0].append(leader_change(12, 5, 1, LATER)),
+            unread(nodes[1], 12),
+        ),
     ],
 )
 def test_nothing_is_told_of_what_may_lie_where_nothing_was_read(
@@ -256,7 +263,7 @@ def test_nothing_is_told_of_what_may_lie_where_nothing_was_read(
 ) -> None:
     change(quorum(tmp_path))
     result = audit(tmp_path)
-    checks = {"log_end_lost", "voter_holds_committed_data"}
+    checks = {"log_end_lost", "voter_holds_committed_data", "newest_leader_commits"}
     assert not [one.row.message for one in result.findings if one.check in checks]
     assert checks <= dict(result.verdict.not_judged).keys()
 
