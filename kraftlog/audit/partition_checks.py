@@ -312,7 +312,7 @@ def on_unregistered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 def _no_directories(quorum: Quorum, found: Health) -> Reason:
     named = any(one.get("logDirs") for one in found.brokers.values())
-    return None if named else "no broker registers its log directories"
+    return None if named or found.on_offline else "no broker registers its log directories"
 
 
 @health_check(

@@ -440,7 +440,8 @@ none is chosen yet."""
 
 def _offline(brokers: Mapping[int, Data]) -> Callable[[Placed], bool]:
     """Whether a replica is of a running broker that does not register its directory. Source: Kafka's
-    DirectoryId.isOnline; a broker that registers none did so at an older metadata.version.
+    DirectoryId.isOnline; of a broker that registers none, by an older metadata.version, only what is
+    lost is known.
     """
     known = {
         one: frozenset(value.get("logDirs") or ())
@@ -449,8 +450,10 @@ def _offline(brokers: Mapping[int, Data]) -> Callable[[Placed], bool]:
     }
 
     def is_offline(one: Placed) -> bool:
-        held = known.get(one.broker, frozenset())
-        return bool(held) and one.directory not in held | _ANYWHERE
+        held = known.get(one.broker)
+        if held is None or one.directory in _ANYWHERE:
+            return False
+        return one.directory == LOST or bool(held) and one.directory not in held
 
     return is_offline
 

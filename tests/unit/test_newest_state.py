@@ -115,6 +115,7 @@ def test_who_is_not_in_sync_cannot_lead() -> None:
         (["x", "c"], [(1, "x"), (2, "c")]),
         (["AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"], []),  # migrating, not assigned
         (["a", "AAAAAAAAAAAAAAAAAAAAAg"], [(2, "AAAAAAAAAAAAAAAAAAAAAg")]),  # lost
+        (["a", "b", "AAAAAAAAAAAAAAAAAAAAAg"], [(3, "AAAAAAAAAAAAAAAAAAAAAg")]),  # 3 registers none
         (None, []),
     ],
 )
@@ -126,7 +127,12 @@ def test_a_directory_that_is_not_registered_is_offline(
         value = {"rack": None, "fenced": False, "inControlledShutdown": False, "logDirs": disks}
         brokers.set("brokers", (number,), value)
     beside = partition([1, 2, 3], directories=["a", "b", "elsewhere"])
-    found = health(brokers, beside, partition([1, 2], directories=directories), partition([]))
+    found = health(
+        brokers,
+        beside,
+        partition([1, 2, 3][: len(directories or "ab")], directories=directories),
+        partition([]),
+    )
     assert [one.offline for one in found.on_offline] == ([tuple(offline)] if offline else [])
 
 
