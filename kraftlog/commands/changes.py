@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from rich.markup import escape
 
 from kraftlog.commands.command import add_format, add_roots, command, options_of
+from kraftlog.commands.faults import fault_rows, tell_faults
 from kraftlog.errors import InputError, UsageError
 from kraftlog.explain.elections import elected_in
 from kraftlog.explain.moments import MomentSource
 from kraftlog.explain.timeline import net, object_rows
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
+from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import lost_everywhere
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
@@ -72,7 +74,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _changes(chosen: argparse.Namespace) -> int:
-    found = _of_files(chosen) if chosen.lake is None else _of_lake(chosen)
+    opened = _opened(chosen) if chosen.lake is None else None
+    is_whole = opened is None or not tell_faults(fault_rows(opened))
+    found = _of_lake(chosen) if opened is None else _of_files(chosen, opened)
     if found is None:
         return 0
     rows = list(found)
@@ -87,7 +91,9 @@ def _changes(chosen: argparse.Namespace) -> int:
         for row in held:
             console.print(escape(printable(f"  {row['change']:8} {_told(row)}")))
     if not rows:
-        console.print("nothing is different")
+        console.print(
+            "nothing is different" if is_whole else "nothing that could be read is different"
+        )
     return 0
 
 
@@ -111,16 +117,20 @@ def _of_lake(chosen: argparse.Namespace) -> Iterator[Row] | None:
     return changes_in(lake, before, after)
 
 
-def _of_files(chosen: argparse.Namespace) -> Iterator[Row]:
+def _opened(chosen: argparse.Namespace) -> Quorum:
     if chosen.run is not None or chosen.since is not None:
         raise UsageError("--run and --since are runs of --lake; offsets are --from and --to")
     if chosen.first is None or chosen.end is None or chosen.first >= chosen.end:
         raise UsageError("with --input say --from N --to M, two offsets, the lower one first")
     options = options_of(chosen)
     with waiting("changes"):
-        quorum = collected(options.input, options, decodes=False)
+        return collected(options.input, options, decodes=False)
+
+
+def _of_files(chosen: argparse.Namespace, quorum: Quorum) -> Iterator[Row]:
+    """What differs between the states before two offsets."""
     offsets = range(chosen.first, chosen.end)
-    source = MomentSource(quorum, redactor_of(options), frozenset(), offsets)
+    source = MomentSource(quorum, redactor_of(options_of(chosen)), frozenset(), offsets)
     found = net(source.moments(), chosen.first, chosen.end)
     if found.begins > chosen.first:
         raise InputError(f"the history at hand begins at offset {found.begins}: choose --from so")

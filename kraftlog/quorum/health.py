@@ -453,7 +453,7 @@ def _offline(brokers: Mapping[int, Data]) -> Callable[[Placed], bool]:
         held = known.get(one.broker)
         if held is None or one.directory in _ANYWHERE:
             return False
-        return one.directory == LOST or bool(held) and one.directory not in held
+        return one.directory == LOST or (bool(held) and one.directory not in held)
 
     return is_offline
 

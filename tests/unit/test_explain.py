@@ -1,5 +1,6 @@
 """What a timeline says of records that only one side holds, and of those that nothing leads up to."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -98,14 +99,17 @@ def test_a_file_that_cannot_be_read_is_told_whatever_is_asked(
         node.segment(0).mkdir()
     tail = nodes[2].segment(6)
     tail.write_bytes(tail.read_bytes() + b"torn")
-    for form in ("table", "json"):
-        assert main(["explain", "topic", "nobody", "--input", str(tmp_path), "--format", form]) == 0
+    asked = (
+        (["explain", "topic", "nobody"], "nothing in the records that could be read changed it\n"),
+        (["changes", "--from", "11", "--to", "12"], "nothing that could be read is different\n"),
+    )
+    for (words, said), form in product(asked, ("table", "json")):
+        assert main([*words, "--input", str(tmp_path), "--format", form]) == 0
         out, err = capsys.readouterr()
         assert (
             err.count("00.log could not be read (it is a folder, not a file): nothing is kn") == 2
         )
         assert f"{tail} cannot be read at byte " in err
-        said = "nothing in the records that could be read changed it\n"
         assert out.endswith(said if form == "table" else "")
         assert form == "table" or not out
 
