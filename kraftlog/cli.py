@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from kraftlog import __version__
 from kraftlog.commands import manual
-from kraftlog.commands.command import Formatter, add_commands, declared_in
+from kraftlog.commands.command import Formatter, add_commands, commands_in
 from kraftlog.failures import DEBUG, guarded, without_choice, without_debug
 from kraftlog.plain import tell
 
@@ -98,7 +98,7 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         help="colours: on a terminal without NO_COLOR, always, or never; may stand anywhere",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    declared = [one for family in _families(command) for one in declared_in(family)]
+    declared = [one for family in _families(command) for one in commands_in(family)]
     add_commands(commands, (*declared, *manual.about(parser)))
     return parser
 
@@ -107,7 +107,7 @@ def _families(command: str) -> tuple[ModuleType, ...]:
     """The modules that a command line needs."""
     for name in ("listing", "state"):
         family = import_module(f"kraftlog.commands.{name}")
-        if command in [one.name for one in declared_in(family)]:
+        if command in [one.name for one in commands_in(family)]:
             return (family,)
     from kraftlog.commands import (
         audit,

@@ -26,7 +26,7 @@ from kraftlog.audit import (
     state_checks,
     voter_checks,
 )
-from kraftlog.audit.check import Check, Scope, declared_in
+from kraftlog.audit.check import Check, Scope, checks_in
 
 MODULES = (
     log_checks,
@@ -59,7 +59,7 @@ def _in_order() -> Iterator[Check]:
         told: list[Check] = []
         for module in MODULES:
             place = len(told)
-            for check in declared_in(module):
+            for check in checks_in(module):
                 if check.scope != scope:
                     continue
                 if check.after is not None:

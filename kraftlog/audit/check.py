@@ -130,6 +130,6 @@ def check(
     return lambda query: Check(name, severity, scope, source, holds_when, query, *told)
 
 
-def declared_in(module: ModuleType) -> list[Check]:
+def checks_in(module: ModuleType) -> list[Check]:
     """The checks of a module, in the order of their declarations."""
     return [one for one in vars(module).values() if isinstance(one, Check)]

@@ -61,7 +61,7 @@ class JudgedRange(NamedTuple):
     end_offset: int | None
 
 
-def places(quorum: Quorum, covered: Coverage, of_state: bool) -> tuple[JudgedRange, ...]:
+def judged_ranges(quorum: Quorum, covered: Coverage, of_state: bool) -> tuple[JudgedRange, ...]:
     """Where a check looked: the logs of the replicas that it judged, or for a check `of_state` the
     stretches of their history whose state is known.
     """

@@ -18,7 +18,7 @@ from kraftlog.audit.triage import called, fetch_again, replicas_text
 from kraftlog.plain import counted, natural, offsets_text, sentence, voters_text
 from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.departures import Replacement
-from kraftlog.quorum.divergence import Comparison, DifferingRun, replacing_epoch, truncation_offset
+from kraftlog.quorum.divergence import Comparison, DifferingRun, end_after_repair, replacing_epoch
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
@@ -151,7 +151,7 @@ def _when_started(quorum: Quorum, log: LogView) -> str:
     behind = sum(all(one.newness <= log.newness for one in copies) for copies in held)
     if quorum.is_voter(log.evidence) and behind + 1 >= quorum.bounds.majority:
         return "the other voters would elect this node, and cut their logs to its own"
-    cut = truncation_offset(log, leader) if leader is not None else log.end_offset or 0
+    cut = end_after_repair(log, leader) if leader is not None else log.end_offset or 0
     if cut < (log.start_offset or 0):
         return f"to follow the leader the node would have to cut its log at offset {cut}, below its start, where Kafka stops with an exception"
     return f"the node would go on with what it holds below offset {cut} and in snapshots, and fetch the rest from the leader"
@@ -281,7 +281,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
     start = min(run.start for _, run in found)
     comparison, run = _newest(found)
     leader, end = comparison.other, log.end_offset or 0
-    cut = min(start, truncation_offset(log, leader))
+    cut = min(start, end_after_repair(log, leader))
     lost = _lost(log, cut)
     types = _types(quorum, log, cut, lost["records"])
     side = Side(comparison, run, (leader.label,), False)
@@ -429,7 +429,7 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
     )
     for side in others:
         log, run, other = side.comparison.one, side.run, side.comparison.other.label
-        cut = truncation_offset(log, side.comparison.other)
+        cut = end_after_repair(log, side.comparison.other)
         yield _row(
             quorum,
             side,

@@ -22,10 +22,10 @@ from kraftlog.quorum.retention import (
     counted_snapshots,
     kept_bytes,
     kept_snapshots,
-    limits_of,
     log_bytes,
     log_bytes_per_day,
     prunable_bytes,
+    retention_limits,
     shipped_drops,
 )
 from kraftlog.quorum.settings import BETWEEN, KEPT_BYTES, KEPT_MS, SEGMENT_BYTES, SEGMENT_MS
@@ -63,7 +63,7 @@ def retention(quorum: Quorum) -> Iterator[BadRow]:
     """What the node itself should have dropped; its own newest record tells its time."""
     share = 1 + quorum.thresholds.retention_over_percent / 100
     for log in _with_retention(quorum):
-        limits = limits_of(log.evidence)
+        limits = retention_limits(log.evidence)
         since = bytes_since_snapshot(quorum, log)
         if since > limits.between_bytes * share * _counts(quorum, log):
             yield _no_snapshot(quorum, log, limits, since)
@@ -178,7 +178,7 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
     """Disks of which it is known what is free."""
     for log in _with_room(quorum):
         free, growth = log.evidence.free_bytes or 0, log_bytes_per_day(log)
-        limits, held = limits_of(log.evidence), kept_snapshots(quorum, log.label)
+        limits, held = retention_limits(log.evidence), kept_snapshots(quorum, log.label)
         size = log_bytes(log) + sum(one.evidence.size_bytes for one in held)
         kept, days = kept_bytes(log, limits), days_to_fill(free, growth)
         largest = max((one.evidence.size_bytes for one in held), default=0)

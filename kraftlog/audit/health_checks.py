@@ -31,7 +31,7 @@ Reason = str | None
 Nothing = Callable[[Quorum, Health], Reason]
 
 
-def health_of(quorum: Quorum) -> Health | None:
+def newest_health(quorum: Quorum) -> Health | None:
     """The newest state; None where it is not known, or a newer Kafka leaves it in doubt."""
     found = quorum.evidence.state.health if quorum.evidence.state else None
     return None if found is None or found.doubt else found
@@ -41,7 +41,7 @@ def judged(judge: Judge, nothing: Nothing) -> Callable[[Quorum], Iterator[BadRow
     """The query of a check over the newest state."""
 
     def query(quorum: Quorum) -> Iterator[BadRow]:
-        found = health_of(quorum)
+        found = newest_health(quorum)
         if found is not None and nothing(quorum, found) is None:
             yield from judge(quorum, found)
 
@@ -52,7 +52,7 @@ def over(nothing: Nothing) -> Subject:
     """What such a check judges: the state of all copies together."""
 
     def covered(quorum: Quorum) -> Coverage:
-        found = health_of(quorum)
+        found = newest_health(quorum)
         if found is None:
             state = quorum.evidence.state
             doubt = state.health.doubt if state and state.health else None

@@ -97,10 +97,10 @@ def images_apart(expected: Known, found: Known) -> tuple[tuple[KeyDifference, ..
     """(the first differences, how many there are) of a state against the one that is expected, as
     everyone may see them.
     """
-    return images_differ(*apart(expected, found))
+    return images_differ(*states_apart(expected, found))
 
 
-def apart(before: Known, after: Known) -> tuple[State, State]:
+def states_apart(before: Known, after: Known) -> tuple[State, State]:
     """Two states as everyone may see them; of the partitions only those that differ."""
     one, other = before.small.state.fork(), after.small.state.fork()
     for key, mine, theirs in differing(before.visible, after.visible):

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kraftlog.audit.difference_checks import Side, committed_sides
-from kraftlog.audit.images import Images, apart, meant
+from kraftlog.audit.images import Images, meant, states_apart
 from kraftlog.explain.words import MOVES, plain_name
-from kraftlog.quorum.chain import whole
+from kraftlog.quorum.chain import whole_log
 from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.evidence import LossCount, Losses
 from kraftlog.quorum.history import Records, go_on
@@ -115,7 +115,7 @@ def _both(
     """The states of the other copy and of the one that stands against it."""
     logs, ends = (side.comparison.other, side.comparison.one), (_shared_end(side),)
     at = [_at(quorum, records, images, one, side.run.start, ends) for one in logs]
-    return apart(at[0][0], at[1][0]) if all(at) else None
+    return states_apart(at[0][0], at[1][0]) if all(at) else None
 
 
 def lost_fields(
@@ -138,7 +138,7 @@ def _states(
     log = quorum.by_label[of]
     end = max(offset, log.end_offset or 0)
     found = _at(quorum, records, images, log, offset, (offset, end))
-    return apart(*found) if found else None
+    return states_apart(*found) if found else None
 
 
 def _cut_off(
@@ -152,8 +152,8 @@ def _cut_off(
     image = images.of(cut.snapshot) if held else None
     if image is None:
         return None
-    before, after = apart(held[0], image.known)
-    missing = {(one.table, one.key) for one in meant(*apart(held[1], image.known))}
+    before, after = states_apart(held[0], image.known)
+    missing = {(one.table, one.key) for one in meant(*states_apart(held[1], image.known))}
     for one in list(differences(before, after)):
         if (one.table, one.key) not in missing:
             before.set(one.table, one.key, after.get(one.table, one.key))
@@ -171,7 +171,7 @@ def _at(
     """The states of a log at some offsets in their order, from the newest snapshot below `offset`
     on, of whatever copy; none where they cannot be rebuilt.
     """
-    held, own = Held.shared(quorum, log), whole(log)
+    held, own = Held.shared(quorum, log), whole_log(log)
     base, known = held.base_for(offset), Known(images.topics)
     reached, found = 0, list[Known]()
     if base is not None:

@@ -21,7 +21,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import VOTER_SET, VOTERS
 from kraftlog.quorum.shortfalls import forgotten_vote
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, voters_text
+from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, members_text
 
 
 @check(
@@ -83,8 +83,8 @@ def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
     look, start = ("It looks", "it starts") if len(labels) == 1 else ("They look", "they start")
     return BadRow(
         one.replica,
-        f"The voters are {voters_text(one.ids, one.members, counts.members)} by the {VOTERS} of {replicas_text(labels)}. "
-        f"But they are {voters_text(counts.ids, counts.members, one.members)} by {counts.place}, and no majority is counted by that setting any more. "
+        f"The voters are {members_text(one.ids, one.members, counts.members)} by the {VOTERS} of {replicas_text(labels)}. "
+        f"But they are {members_text(counts.ids, counts.members, one.members)} by {counts.place}, and no majority is counted by that setting any more. "
         f"{look} for a leader there when {start}: name those that vote now in controller.quorum.bootstrap.servers instead.",
         one.path,
         other_replica=counts.replica if counts.replica != one.replica else None,
@@ -104,7 +104,7 @@ def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRo
     apart = disjoint_majorities(one.members, other.members) if counts_votes else None
     mine, theirs = (one.members, other.members), (other.members, one.members)
     two = (
-        f" A majority of the first is {voters_text(apart[0], *mine)}, and a majority of the second is {voters_text(apart[1], *theirs)}. "
+        f" A majority of the first is {members_text(apart[0], *mine)}, and a majority of the second is {members_text(apart[1], *theirs)}. "
         "They share no voter: each can elect a leader of its own."
         if apart
         else ""
@@ -116,7 +116,7 @@ def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRo
             so += " It looks for a leader at those nodes when it starts: name those that vote now."
     return BadRow(
         one.replica,
-        f"The voters are {voters_text(one.ids, *mine)} by {one.place}. But they are {voters_text(other.ids, *theirs)} by {other.place}. {so}",
+        f"The voters are {members_text(one.ids, *mine)} by {one.place}. But they are {members_text(other.ids, *theirs)} by {other.place}. {so}",
         one.path,
         offset=one.offset,
         other_replica=other.replica if other.replica != one.replica else None,
@@ -182,7 +182,7 @@ def _set_by_describe(quorum: Quorum) -> Iterator[BadRow]:
     mine, theirs = (told.members, counts.members), (counts.members, told.members)
     yield BadRow(
         None,
-        f"The voters are {voters_text(told.ids, *mine)} by {told.place}. But they are {voters_text(counts.ids, *theirs)} by {counts.place}. "
+        f"The voters are {members_text(told.ids, *mine)} by {told.place}. But they are {members_text(counts.ids, *theirs)} by {counts.place}. "
         "No record at hand tells of a change. "
         "The voters changed after the files were copied, or these are copies of another quorum: what was committed since may be missing here. "
         "Copy all voters that the describe names before any node starts.",

@@ -68,7 +68,7 @@ class _Place:
         return [issue for issue in self.content.issues if issue.kind in kinds]
 
 
-def places(quorum: Quorum) -> Iterator[_Place]:
+def remarkable_places(quorum: Quorum) -> Iterator[_Place]:
     """Every batch with remarkable content: of each replica those of its log, then those of the
     checkpoints that were read.
     """
@@ -159,7 +159,7 @@ def _others(quorum: Quorum, place: _Place) -> list[str]:
     well a batch is packed.""",
 )  # fmt: skip
 def decompresses(quorum: Quorum) -> Iterator[BadRow]:
-    for place, issue, more in _issues(places(quorum), CODEC_KINDS):
+    for place, issue, more in _issues(remarkable_places(quorum), CODEC_KINDS):
         is_limit = issue.kind == FaultKind.DECOMPRESSION_LIMIT
         fails = "was not unpacked" if is_limit else "cannot be read"
         yield _row(
@@ -185,7 +185,7 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
     do not start the node from it.""",
 )  # fmt: skip
 def decodes(quorum: Quorum) -> Iterator[BadRow]:
-    for place, issue, more in _issues(places(quorum), RECORD_KINDS):
+    for place, issue, more in _issues(remarkable_places(quorum), RECORD_KINDS):
         others, is_after = _others(quorum, place), issue.kind == FaultKind.BATCH_TRAILING
         advice = (
             f"{sentence(holding(others))} the same bytes, so the {'batch' if is_after else 'record'} was written that way: look for the Kafka version or the tool that wrote it."
@@ -222,7 +222,7 @@ def decodes(quorum: Quorum) -> Iterator[BadRow]:
 def known(quorum: Quorum) -> Iterator[BadRow]:
     """Each thing that is unknown is told once, with all places that hold it."""
     found: dict[str, list[tuple[_Place, RecordIssue]]] = {}
-    for place in places(quorum):
+    for place in remarkable_places(quorum):
         for issue in place.issues((UNKNOWN,)):
             found.setdefault(issue.text, []).append((place, issue))
     for text, held in found.items():
@@ -263,10 +263,12 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
 def rules(quorum: Quorum) -> Iterator[BadRow]:
     """What several replicas hold is told once, of the first of them."""
     holders: dict[tuple[str, str], list[str]] = {}
-    for place in places(quorum):
+    for place in remarkable_places(quorum):
         if place.issues(RULES):
             holders.setdefault(place.key, []).append(place.replica)
-    first = (one for one in places(quorum) if one.replica in holders.get(one.key, [])[:1])
+    first = (
+        one for one in remarkable_places(quorum) if one.replica in holders.get(one.key, [])[:1]
+    )
     for place, issue, more in _issues(first, RULES):
         replicas = list(dict.fromkeys(holders[place.key]))
         name = place.path.rsplit("/", 1)[-1]

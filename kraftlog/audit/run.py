@@ -11,7 +11,7 @@ from typing import Any
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
-from kraftlog.audit.coverage import Coverage, JudgedRange, places
+from kraftlog.audit.coverage import Coverage, JudgedRange, judged_ranges
 from kraftlog.audit.end_checks import voters_present
 from kraftlog.audit.triage import and_more
 from kraftlog.audit.verdict import Verdict, verdict_of
@@ -160,7 +160,7 @@ def run_check(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]
     count = sum(1 + int(row.evidence.get("more") or 0) for row in rows)
     kept = [_finding(check, quorum, row) for row in limited(rows)]
     gap = bool(covered.gaps)
-    judged = places(quorum, covered, check.scope == "state")
+    judged = judged_ranges(quorum, covered, check.scope == "state")
     result = CheckResult(
         check.name, check.severity, check.scope, outcome, reason, count, judged, gap
     )

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from kraftlog.audit import state_checks
-from kraftlog.audit.check import declared_in
+from kraftlog.audit.check import checks_in
 from kraftlog.audit.coverage import BASE, RECORD_ALLOWED
 from kraftlog.audit.image_checks import AGREE, EQUALS
 from kraftlog.audit.images import Images, SnapshotImage, are_equal, doubt_of, images_apart
@@ -49,7 +49,7 @@ from kraftlog.state.standing import Topics
 from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow, ahead
 
-RULE_CHECKS = tuple(one.name for one in declared_in(state_checks))
+RULE_CHECKS = tuple(one.name for one in checks_in(state_checks))
 
 _CHANGED = "a file has changed since it was looked at: audit it again"
 

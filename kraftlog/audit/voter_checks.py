@@ -10,7 +10,14 @@ from collections.abc import Iterator, Mapping
 
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage, unread
-from kraftlog.audit.health_checks import Reason, at_text, health_check, health_of, row, since_text
+from kraftlog.audit.health_checks import (
+    Reason,
+    at_text,
+    health_check,
+    newest_health,
+    row,
+    since_text,
+)
 from kraftlog.audit.triage import replicas_text
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import counted, some
@@ -24,9 +31,9 @@ from kraftlog.quorum.voters import (
     contradictions,
     disjoint_majorities,
     log_voter_changes,
+    members_text,
     places_of,
     static_places,
-    voters_text,
 )
 
 
@@ -237,8 +244,8 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
                 log,
                 int(log.rows[index]),
                 "Too many voters changed at once. "
-                f"They were {voters_text(before.ids, *old)} by {before.source}. They became {voters_text(after.ids, *new)} by {after.source}. "
-                f"A majority of the old voters is {voters_text(one, *old)}. A majority of the new voters is {voters_text(other, *new)}. "
+                f"They were {members_text(before.ids, *old)} by {before.source}. They became {members_text(after.ids, *new)} by {after.source}. "
+                f"A majority of the old voters is {members_text(one, *old)}. A majority of the new voters is {members_text(other, *new)}. "
                 "They share no voter, so each could have elected a leader and committed records of its own. "
                 "Compare the copies of all of them before any node starts, and change voters one at a time.",
                 after.offset,
@@ -256,7 +263,7 @@ def changes_overlap(quorum: Quorum) -> Iterator[BadRow]:
 
 def _over_addresses(quorum: Quorum) -> Coverage:
     voters = _by_voter_set(quorum)
-    found = health_of(quorum)
+    found = newest_health(quorum)
     labels = [one.label for voter in voters for one in _copies(quorum, voter) if _listens(one)]
     if found is not None and set(voters) & set(found.controllers):
         labels += [log.label for log in quorum.peers]
@@ -330,7 +337,7 @@ SETTINGS, REGISTRATION = "server.properties", "registration"
 
 def _by_voter_set(quorum: Quorum) -> dict[int, dict[str, str]]:
     """host:port by listener of each voter."""
-    found = health_of(quorum)
+    found = newest_health(quorum)
     voters = () if found is None else found.voters
     return {one["voterId"]: places_of(one["endpoints"]) for one in voters}
 
@@ -339,7 +346,7 @@ def _against(
     quorum: Quorum, voter: int, places: dict[str, str]
 ) -> Iterator[tuple[str, str, str, str]]:
     """(listener, place by the voter set, another place, who says so)."""
-    found = health_of(quorum)
+    found = newest_health(quorum)
     registered = found.controllers.get(voter) if found else None
     if registered is not None:
         told = places_of(registered["endPoints"])

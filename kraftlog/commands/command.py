@@ -74,7 +74,7 @@ class Formatter(argparse.HelpFormatter):
         return text if "\n" in text.strip() else super()._fill_text(text, width, indent)
 
 
-def declared_in(module: ModuleType) -> list[Command]:
+def commands_in(module: ModuleType) -> list[Command]:
     """The commands of a module, in the order of their declarations."""
     return [one for one in vars(module).values() if isinstance(one, Command)]
 
@@ -153,7 +153,7 @@ def own_arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield one
 
 
-def called(action: argparse.Action) -> str:
+def argument_text(action: argparse.Action) -> str:
     """An argument as a person writes it: --input ROOT …"""
     name = action.option_strings[-1] if action.option_strings else ""
     if action.nargs == 0:

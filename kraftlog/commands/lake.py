@@ -44,9 +44,9 @@ LAKE = family(
 )
 def _check(chosen: argparse.Namespace) -> int:
     """0 for a lake without damage, 1 for one that the next run has to mend."""
-    from kraftlog.pipeline.keeping import check
+    from kraftlog.pipeline.keeping import lake_damage
 
-    lines = check(options_in(chosen))
+    lines = lake_damage(options_in(chosen))
     with heard_or_not(sys.stdout):
         print(*lines.damaged, lines.summary, sep="\n")
     return 1 if lines.damaged else 0

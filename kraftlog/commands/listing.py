@@ -32,7 +32,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 def _batches(chosen: argparse.Namespace) -> int:
     options, found = options_of(chosen), find_replicas(chosen.paths)
     rows = batch_rows(found, limits_of(options, redactor_of(options)))
-    print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
+    print_rows(rows, chosen.format, readable=partial(readable_row, _places(found)))
     return 0
 
 
@@ -75,7 +75,7 @@ def _records(chosen: argparse.Namespace) -> int:
     options, found = options_of(chosen), find_replicas(chosen.paths)
     redactor = redactor_of(options)
     rows = record_rows(found, limits_of(options, redactor), redactor, wanted)
-    print_rows(rows, chosen.format, readable=partial(readable, _places(found)))
+    print_rows(rows, chosen.format, readable=partial(readable_row, _places(found)))
     return 0
 
 
@@ -87,7 +87,7 @@ def _places(replicas: Sequence[Replica]) -> dict[str, str]:
     return {one.folder.rstrip("/"): one.label for one in replicas}
 
 
-def readable(places: Mapping[str, str], row: Row) -> Row:
+def readable_row(places: Mapping[str, str], row: Row) -> Row:
     """A row for people: times as UTC, files below the replica's label instead of the whole path."""
     folder, _, name = str(row.get("path") or "").rpartition("/")
     shown = dict(row)

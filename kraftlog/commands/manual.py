@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 from kraftlog import __version__
-from kraftlog.commands.command import Command, called, command, every_parser, own_arguments
+from kraftlog.commands.command import Command, argument_text, command, every_parser, own_arguments
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -77,7 +77,7 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             continue
         yield ".TP"
-        yield rf"\fB{_plain(called(action))}\fR"
+        yield rf"\fB{_plain(argument_text(action))}\fR"
         yield _plain((action.help or "").replace("%%", "%"))
 
 

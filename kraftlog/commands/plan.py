@@ -29,9 +29,9 @@ from kraftlog.simulate.restart_rows import apart_of, judged_restarts, restart_ro
 from kraftlog.simulate.rows import (
     Plans,
     boot_rows,
+    cuts_below_start,
     election_rows,
     fetch_rows,
-    is_refused,
     likely_leaders,
     truncation_rows,
 )
@@ -98,7 +98,7 @@ def _truncation(chosen: argparse.Namespace) -> int:
             lost = [] if known is None else loss_rows(known)
             in_words = "" if known is None else lost_words(lost)
             mine, at = plans.extent(quorum.by_label[row["follower"]]), row["truncation_offset"]
-            if is_refused(mine, at, row["by_snapshot"]):
+            if cuts_below_start(mine, at, row["by_snapshot"]):
                 in_words = sentence(BELOW_START.format(at, mine.start_offset))
             yield row | {"lost": in_words if chosen.format == "table" else lost}
 

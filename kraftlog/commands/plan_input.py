@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kraftlog.commands.values import at_least
+from kraftlog.commands.values import number_from
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link
 
@@ -30,14 +30,14 @@ def add_link(parser: argparse.ArgumentParser) -> None:
     """How the link is: `--latency` and `--timeout` are short for `--round-trip-ms` and
     `--fetch-timeout-ms`.
     """
-    positive: Any = partial(at_least, 1)
+    positive: Any = partial(number_from, 1)
     parser.add_argument(
         "--bandwidth", type=positive, metavar="BYTES_PER_S", help="bandwidth of the link"
     )
     parser.add_argument(
         "--round-trip-ms",
         "--latency",
-        type=partial(at_least, 0),
+        type=partial(number_from, 0),
         metavar="MS",
         help="round trip of the link, there and back",
     )

@@ -14,7 +14,7 @@ from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.faults import fault_rows
 from kraftlog.commands.plan_input import add_dialect, add_link, links_of
-from kraftlog.commands.values import at_least
+from kraftlog.commands.values import number_from
 from kraftlog.plain import counted, offsets_are, sentence, tell, voters_text
 from kraftlog.quorum.committed import committed_holder
 from kraftlog.quorum.copies import untimed_from
@@ -47,7 +47,7 @@ def _of_join(parser: argparse.ArgumentParser) -> None:
     add_link(parser)
     parser.add_argument(
         "--fetch-bytes",
-        type=partial(at_least, 1),
+        type=partial(number_from, 1),
         metavar="BYTES",
         help="most bytes that one fetch of the log brings: controller.quorum.fetch.max.bytes",
     )
@@ -104,7 +104,7 @@ def _of_failover(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--round-trip-ms",
         "--latency",
-        type=partial(at_least, 0),
+        type=partial(number_from, 0),
         default=1,
         metavar="MS",
         help="round trip between voters, for what each rule costs a day",

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command, options_of
 from kraftlog.commands.faults import fault_rows
-from kraftlog.commands.values import at_least
+from kraftlog.commands.values import number_from
 from kraftlog.config import Options
 from kraftlog.errors import InputError
 from kraftlog.plain import counted, tell
@@ -25,7 +25,7 @@ from kraftlog.simulate.out_of_range import (
     Consumer,
     Offsets,
     Policy,
-    classify,
+    case_of,
     consumer_epoch_end,
     fetch_error,
     next_step,
@@ -99,7 +99,7 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--serves",
-        type=partial(at_least, 0),
+        type=partial(number_from, 0),
         metavar="OFFSET",
         help="instead: whether each metadata replica would serve this offset, and what its reader then does",
     )
@@ -127,7 +127,7 @@ def _add_others(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--max-wait-ms",
-        type=partial(at_least, 0),
+        type=partial(number_from, 0),
         default=MAX_WAIT_MS,
         metavar="N",
         help="replica.fetch.max.wait.ms of --watermark",
@@ -253,7 +253,7 @@ def serving_rows(
         row = {
             "replica": log.label,
             "offset": offset,
-            "case": str(classify(held, offset)),
+            "case": str(case_of(held, offset)),
             "error": fetch_error(held, offset, Dialect.ADOPTED),
             "shipped_error": fetch_error(held, offset),
             "log_start_offset": held.log_start,

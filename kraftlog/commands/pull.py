@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from kraftlog.commands.command import add_format, command
-from kraftlog.commands.values import at_least, local_path
+from kraftlog.commands.values import local_argument, number_from
 from kraftlog.errors import UsageError
 from kraftlog.parts import require
 from kraftlog.plain import heard_or_not, offsets_are, tell
@@ -55,20 +55,20 @@ def add_pull_options(parser: argparse._ActionsContainer, *, required: bool = Fal
     )
     parser.add_argument(
         "--out",
-        type=local_path,
+        type=local_argument,
         required=required,
         metavar="DIR",
         help="the folder to pull into: a new one, or one that pull has made",
     )
     parser.add_argument(
         "--command-config",
-        type=local_path,
+        type=local_argument,
         metavar="FILE",
         help="client properties for TLS and SASL, as Kafka's own tools take them",
     )
     parser.add_argument(
         "--max-bytes-per-second",
-        type=partial(at_least, 1),
+        type=partial(number_from, 1),
         metavar="N",
         help="pull no faster than this on average",
     )
@@ -167,7 +167,7 @@ def _summary(folder: PulledFolder, described: Description) -> None:
 def _of_collect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
-        type=local_path,
+        type=local_argument,
         required=True,
         metavar="DIR",
         help="where the copies go, each into a folder of its own",

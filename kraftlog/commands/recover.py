@@ -6,11 +6,11 @@ import argparse
 import json
 
 from kraftlog.commands.command import add_input, command, options_of
-from kraftlog.commands.values import local_path
+from kraftlog.commands.values import local_argument
 from kraftlog.errors import InputError
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
-from kraftlog.recover.kit import new_folder, new_image, voters_of, write_kit, write_text
+from kraftlog.recover.kit import new_folder, new_image, recovered_voters, write_kit, write_text
 from kraftlog.recover.plan import plan_text, plan_values
 from kraftlog.recover.source import recovered
 from kraftlog.report.rows import print_rows
@@ -27,7 +27,9 @@ nothing is written but the new folder.
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
-    parser.add_argument("--out", required=True, type=local_path, metavar="NEW", help="a new folder")
+    parser.add_argument(
+        "--out", required=True, type=local_argument, metavar="NEW", help="a new folder"
+    )
     parser.add_argument(
         "--voters",
         nargs="+",
@@ -53,7 +55,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     """,
 )
 def _recover(chosen: argparse.Namespace) -> int:
-    voters = voters_of(chosen.voters)
+    voters = recovered_voters(chosen.voters)
     options = options_of(chosen)
     roots = list(options.input)
     with waiting("recover"):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kraftlog.commands.command import add_input, add_output, command, options_of
 from kraftlog.commands.faults import fault_rows
-from kraftlog.commands.values import local_path, time_ms
+from kraftlog.commands.values import local_argument, time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
@@ -35,7 +35,7 @@ from kraftlog.source.settings import limits_of, redactor_of
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
-from kraftlog.state.write import canonical_line, image_records, losses, lost_words
+from kraftlog.state.write import canonical_line, image_records, losses, losses_text
 
 PLACES = """\
 A state is that of all records below an offset. Which offset:
@@ -92,7 +92,7 @@ def _of_state(parser: argparse.ArgumentParser) -> None:
 def _state(chosen: argparse.Namespace) -> int:
     types = record_types(chosen.type)
     image_in = images_of(chosen, redactor_of(options_of(chosen)))
-    image, committed = image_in(chosen.path, place_of(chosen))
+    image, committed = image_in(chosen.path, asked_place(chosen))
     _notes(image, committed)
     print_rows(state_rows(image, types), chosen.format)
     return 0
@@ -141,7 +141,7 @@ def _of_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="one replica's folder")
     add_place(parser)
     add_quorum(parser)
-    parser.add_argument("--out", required=True, type=local_path, metavar="DIR", help="where to")
+    parser.add_argument("--out", required=True, type=local_argument, metavar="DIR", help="where to")
     parser.add_argument(
         "--without-voters",
         action="store_true",
@@ -161,14 +161,14 @@ def _of_checkpoint(parser: argparse.ArgumentParser) -> None:
 )
 def _checkpoint(chosen: argparse.Namespace) -> int:
     """Never masked: Kafka could not use the credentials otherwise."""
-    image, committed = images_of(chosen, Redactor(None))(chosen.path, place_of(chosen))
+    image, committed = images_of(chosen, Redactor(None))(chosen.path, asked_place(chosen))
     _notes(image, committed)
     lost = list(losses(image.state))
     inputs = [chosen.path, *(chosen.quorum or ()), one_replica(chosen.path).folder]
     refuse_below_input("the checkpoint's folder", str(chosen.out), inputs)
     target = write_checkpoint(image, chosen.out, not chosen.without_voters)
     if lost:
-        tell(lost_words(lost))
+        tell(losses_text(lost))
     if image.inside is not None:
         start, end = image.inside
         batch = offsets_text(start, end)
@@ -271,7 +271,7 @@ def _offset(text: str) -> int | str:
         raise argparse.ArgumentTypeError(f"{text!r} is not an offset, nor {COMMITTED!r}") from error
 
 
-def place_of(chosen: argparse.Namespace) -> Place:
+def asked_place(chosen: argparse.Namespace) -> Place:
     """The place that `--at` or `--at-time` names."""
     return Place(chosen.at, time_ms(chosen.at_time))
 

@@ -11,7 +11,7 @@ from kraftlog.log.stores import is_remote
 _MS = re.compile(r"-?[0-9]{1,18}")
 
 
-def local_path(text: str) -> Path:
+def local_argument(text: str) -> Path:
     """A path of this machine.
 
     Raises ArgumentTypeError for a URI: written as a path, it would make a folder named `s3:`."""
@@ -24,10 +24,10 @@ def local_path(text: str) -> Path:
 
 def add_conf(parser: argparse.ArgumentParser) -> None:
     """`--conf`: the file of options."""
-    parser.add_argument("--conf", type=local_path, metavar="FILE", help="options as TOML")
+    parser.add_argument("--conf", type=local_argument, metavar="FILE", help="options as TOML")
 
 
-def at_least(least: int, text: str) -> int:
+def number_from(least: int, text: str) -> int:
     """A whole number of an argument; raises ArgumentTypeError for anything else."""
     if not text.isdecimal() or int(text) < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")

@@ -60,7 +60,7 @@ def _struct(
     for field in spec.plain:
         value[field.json], at = _field(spec, buffer, field, at, limit, path, nested, sizes)
     for field in spec.tagged.values():
-        value[field.json] = default_of(field)
+        value[field.json] = absent_value(field)
     if spec.flexible:
         count, at = unsigned_varint(buffer, at, limit, f"{path}tag count")
         if count > _STRUCT_LIMIT:
@@ -82,7 +82,7 @@ def _struct(
     return value, at
 
 
-def default_of(field: FieldSpec) -> Any:
+def absent_value(field: FieldSpec) -> Any:
     """The value of a tagged field that is absent (a fresh list each time)."""
     return list(field.default) if isinstance(field.default, list) else field.default
 

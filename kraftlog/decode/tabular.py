@@ -93,10 +93,10 @@ def timestamps(
 
 def constant(value: str, count: int) -> pa.Array:
     """A text column with one value."""
-    return coded(value, count).cast(pa.string())
+    return repeated_text(value, count).cast(pa.string())
 
 
-def coded(value: str, count: int) -> pa.DictionaryArray:
+def repeated_text(value: str, count: int) -> pa.DictionaryArray:
     """The same by a dictionary, a byte a row."""
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int8()), count), [value])
 

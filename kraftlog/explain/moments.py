@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
-from kraftlog.quorum.chain import Chain, whole
+from kraftlog.quorum.chain import Chain, whole_log
 from kraftlog.quorum.history import FileRecords, go_on, loaded
 from kraftlog.quorum.lineages import MAIN, Lineage, lineages
 from kraftlog.quorum.model import Quorum
@@ -77,7 +77,7 @@ class MomentSource:
         """All moments, lineage by lineage."""
         for one in lineages(self.quorum):
             is_main = one.name == MAIN
-            links = self.quorum.chain if is_main else whole(self.quorum.by_label[one.name])
+            links = self.quorum.chain if is_main else whole_log(self.quorum.by_label[one.name])
             yield from _Lineage(self, one, links).moments()
 
     @property

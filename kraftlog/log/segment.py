@@ -133,7 +133,7 @@ def _shows_more(
     return have < min(need, left) and (window.position < position or window.wanted < wanted)
 
 
-def chain(buffer: bytes, room: int) -> tuple[list[int], int]:
+def batch_starts(buffer: bytes, room: int) -> tuple[list[int], int]:
     """Starts of the whole batches at the beginning of a buffer, by their lengths alone, and where
     the chain ends.
     """

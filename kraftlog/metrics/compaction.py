@@ -21,7 +21,7 @@ from kraftlog import relations
 from kraftlog.decode.tabular import timestamps
 from kraftlog.message.catalogue import known_spec
 from kraftlog.metrics.numbering import KeyNumbers, as_lists, last_of_each, of_lists
-from kraftlog.metrics.record_totals import numbers
+from kraftlog.metrics.record_totals import longs_of
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.relations import BOOL, LONG, TEXT, TIMESTAMP, column
 from kraftlog.state.declare import Delete, Patch, Put
@@ -124,11 +124,11 @@ class OffsetMap:
         table = self._tables[how.table]
         payload = rows.column(kind.lower()) if how.columns else pa.nulls(rows.num_rows)
         keys = table.numbers.of([payload.field(one) for one in how.fields], rows.num_rows)
-        offsets = numbers(rows, "offset", 0)
+        offsets = longs_of(rows, "offset", 0)
         self.counts[kind] += rows.num_rows
         self.sizes[kind] += int(sizes.sum())
         last = last_of_each(keys, offsets)
-        times = numbers(rows, "timestamp", 0)[last] // 1000
+        times = longs_of(rows, "timestamp", 0)[last] // 1000
         types = np.full(len(last), _TYPES[kind])
         stones = _tombstones(how, payload)[last]
         table.add(Survivors(keys[last], offsets[last], sizes[last], times, types, stones))

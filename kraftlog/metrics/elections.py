@@ -12,7 +12,7 @@ from kraftlog.quorum.growth import HOUR_MS, per_day
 from kraftlog.relations import Row, moment
 
 
-def election_rows(log: SharedLog) -> list[Row]:
+def elections_of(log: SharedLog) -> list[Row]:
     """A row per epoch, in order. The first epoch of a log that does not begin at offset 0 began
     earlier.
     """

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.decode.tabular import coded, timestamps
+from kraftlog.decode.tabular import repeated_text, timestamps
 from kraftlog.metrics.numbering import as_lists, of_lists
 from kraftlog.metrics.objects import UNKNOWN_MS, Ends, Lives
 from kraftlog.metrics.versions import KEYS, Gathered, ms_of
@@ -83,7 +83,9 @@ def end_rows(every: Mapping[str, Lives], since: int) -> pa.Table:
     """
     parts = ((name, part.after(since)) for name, one in every.items() for part in one.ends)
     return pa.concat_tables(
-        pa.table([coded(name, len(one.offsets)), one.offsets, one.before], ENDED_VERSIONS.names)
+        pa.table(
+            [repeated_text(name, len(one.offsets)), one.offsets, one.before], ENDED_VERSIONS.names
+        )
         for name, one in parts
     )
 

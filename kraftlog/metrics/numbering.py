@@ -23,7 +23,7 @@ _SPARSE = 8
 """Keys that need a table of more places than so many times the records are hashed instead."""
 
 
-def numbered(column: pa.Array | pa.ChunkedArray, known: dict[object, int]) -> Longs:
+def numbered_values(column: pa.Array | pa.ChunkedArray, known: dict[object, int]) -> Longs:
     """The number of each value; new ones are taken into what is `known`. Nested values are numbered
     by their JSON, null like a value.
     """
@@ -71,10 +71,10 @@ class KeyNumbers:
         """
         if not columns:
             return np.zeros(count, np.int64)
-        keys = numbered(columns[0], self._known["value", 0])
+        keys = numbered_values(columns[0], self._known["value", 0])
         for at, column in enumerate(columns[1:], 1):
             if at > 1:
-                keys = numbered(pa.array(keys), self._known["pair", at])
+                keys = numbered_values(pa.array(keys), self._known["pair", at])
             keys = keys << _LOW_BITS | self._low(column, at)
         return keys
 
@@ -98,7 +98,7 @@ class KeyNumbers:
 
     def _low(self, column: pa.Array, at: int) -> Longs:
         if not pa.types.is_int32(column.type):
-            return numbered(column, self._known["value", at])
+            return numbered_values(column, self._known["value", at])
         low: Longs = pc.fill_null(column.cast(pa.int64()), _NULL).to_numpy()
         return low if low.min(initial=0) >= 0 else np.where(low < 0, low + _NULL, low)
 

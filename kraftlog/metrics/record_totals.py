@@ -63,7 +63,7 @@ RECORD_TOTALS = pa.schema(
 
 def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> pa.Table:
     """Totals of one batch of rows; `sizes` are their frame sizes, `held` tells which rows belong to
-    each source. Groups whose rows do not all follow each other come more than once: `merged` joins
+    each source. Groups whose rows do not all follow each other come more than once: `merged_totals` joins
     them.
     """
     parts = [RECORD_TOTALS.empty_table()]
@@ -75,7 +75,7 @@ def totals_of(rows: pa.RecordBatch, sizes: Longs, held: Mapping[str, Flags]) -> 
     return pa.concat_tables(parts)
 
 
-def merged(parts: Iterable[pa.Table]) -> pa.Table:
+def merged_totals(parts: Iterable[pa.Table]) -> pa.Table:
     """Totals of totals: one row per group."""
     whole = pa.concat_tables([RECORD_TOTALS.empty_table(), *parts])
     return _rolled_up(whole, _KEYS).select(RECORD_TOTALS.names).cast(RECORD_TOTALS)
@@ -116,15 +116,15 @@ def _added_up(rows: pa.RecordBatch, sizes: Longs, source: str) -> pa.Table:
     """
     kinds = _encoded(rows, "type")
     ids = _encoded(rows, "batch_id") if source == SNAPSHOT else None
-    hours = numbers(rows, "timestamp", 0) // (1000 * HOUR_MS) * HOUR_MS
+    hours = longs_of(rows, "timestamp", 0) // (1000 * HOUR_MS) * HOUR_MS
     versions = rows.column("record_version")
-    keys = [hours, kinds.indices.to_numpy(), numbers(rows, "record_version", 0)]
+    keys = [hours, kinds.indices.to_numpy(), longs_of(rows, "record_version", 0)]
     keys += [versions.is_null().to_numpy(zero_copy_only=False)] if versions.null_count else []
     keys += [ids.indices.to_numpy()] if ids is not None else []
     breaks = np.bitwise_or.reduce([one[1:] != one[:-1] for one in keys])
     first = np.append(0, np.flatnonzero(breaks) + 1)
-    values, places = numbers(rows, "value_size_bytes", 0), pa.array(first)
-    headers = (numbers(rows, "record_index", 0) == 0).astype(np.int64) * HEADER_SIZE
+    values, places = longs_of(rows, "value_size_bytes", 0), pa.array(first)
+    headers = (longs_of(rows, "record_index", 0) == 0).astype(np.int64) * HEADER_SIZE
     columns = {
         "source": pa.repeat(source, len(first)),
         "batch_id": pa.nulls(len(first)) if ids is None else ids.take(places),
@@ -145,10 +145,10 @@ def frame_sizes(rows: pa.RecordBatch) -> Longs:
     """Bytes of each record as it lies in its batch before compression, value and length included
     (KIP-98's record format; header-less, as Kafka writes metadata).
     """
-    values, keys = numbers(rows, "value_size_bytes", -1), numbers(rows, "key_size_bytes", -1)
+    values, keys = longs_of(rows, "value_size_bytes", -1), longs_of(rows, "key_size_bytes", -1)
     # No more than 40 bytes, of lengths and differences.
-    small = varint_sizes(numbers(rows, "timestamp_delta", 0))
-    small += varint_sizes(numbers(rows, "offset_delta", 0))
+    small = varint_sizes(longs_of(rows, "timestamp_delta", 0))
+    small += varint_sizes(longs_of(rows, "offset_delta", 0))
     small += varint_sizes(keys)
     small += varint_sizes(values)
     small += 2  # attributes and the number of headers
@@ -170,7 +170,7 @@ def varint_sizes(values: Longs) -> npt.NDArray[np.uint8]:
     return sizes
 
 
-def numbers(rows: pa.RecordBatch, name: str, default: int) -> Longs:
+def longs_of(rows: pa.RecordBatch, name: str, default: int) -> Longs:
     """A column as 64-bit numbers, not to be written to; times are µs."""
     column = rows.column(name)
     if pa.types.is_timestamp(column.type):

@@ -16,10 +16,10 @@ from kraftlog.quorum.retention import (
     RetentionLimits,
     counted_snapshots,
     kept_snapshots,
-    limits_of,
     log_bytes,
     newest_ms,
     prunable_bytes,
+    retention_limits,
     shipped_drops,
 )
 from kraftlog.relations import Row
@@ -37,7 +37,7 @@ def retention_rows(
     return [
         row
         for log in quorum.logs
-        for row in _of_replica(quorum, log, limits or limits_of(log.evidence), start_lag_ms)
+        for row in _of_replica(quorum, log, limits or retention_limits(log.evidence), start_lag_ms)
     ]
 
 

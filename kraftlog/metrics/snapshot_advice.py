@@ -13,7 +13,7 @@ from math import ceil, floor
 from kraftlog.config import ValueSource
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS, load_ms, write_amplification
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.retention import RetentionLimits, limits_of
+from kraftlog.quorum.retention import RetentionLimits, retention_limits
 from kraftlog.quorum.settings import BETWEEN, INTERVAL, KEPT_BYTES, KEPT_MS, number_of
 from kraftlog.relations import Row
 
@@ -53,7 +53,7 @@ def advice_rows(
     log: LogView, snapshot_bytes: float, log_bytes_per_day: float, load_rate: float
 ) -> Iterator[Row]:
     """A row per interval, the node's own among them, and one that is balanced."""
-    limits, names = limits_of(log.evidence), (INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
+    limits, names = retention_limits(log.evidence), (INTERVAL, BETWEEN, KEPT_BYTES, KEPT_MS)
     own = {name: number_of(log.evidence, name) for name in names}
     is_set = any(one.source == ValueSource.SERVER_PROPERTIES for one in own.values())
     best = ms_to_write(snapshot_bytes, log_bytes_per_day)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.metrics.numbering import numbered
+from kraftlog.metrics.numbering import numbered_values
 from kraftlog.metrics.objects import OPEN, UNKNOWN_MS, Ends, Lives
 from kraftlog.native.folding import ascending
 from kraftlog.quorum.evidence import Longs
@@ -75,7 +75,7 @@ class Gathered:
             self.stretches[name].append(values)
         self.stretches["at"].append(np.full(len(stretches["began"]), _NOT_HERE))
         for column, known, numbers in zip(keys, self.known, self.keys, strict=True):
-            numbers.append(numbered(column, known))
+            numbers.append(numbered_values(column, known))
         self.known_ends, self.last_base = ends, last_base
 
     def add(self, rows: pa.Table) -> None:
@@ -111,7 +111,7 @@ class Gathered:
         for name, values in stretches.items():
             self.stretches[name].append(values)
         for column, known, numbers in zip(keys, self.known, self.keys, strict=True):
-            numbers.append(numbered(column.take(pa.array(first)), known))
+            numbers.append(numbered_values(column.take(pa.array(first)), known))
         self.ends.append(ends)
         self.last_base = max(self.last_base, int(begins[based].max(initial=-1)))
 
@@ -194,7 +194,7 @@ def _codes(column: pa.Array) -> _Array:
     elif not column.null_count and pa.types.is_integer(column.type):
         found = column.to_numpy()
     else:
-        found = numbered(column, {})
+        found = numbered_values(column, {})
     return found
 
 

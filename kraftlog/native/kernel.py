@@ -400,10 +400,10 @@ def _loaded() -> ctypes.CDLL | None:
         tell_once(_missing())
         return None
     with as_file(file) as path:
-        return loaded(path)
+        return loaded_library(path)
 
 
-def loaded(path: Path) -> ctypes.CDLL:
+def loaded_library(path: Path) -> ctypes.CDLL:
     """A compiled part, its functions declared."""
     found = ctypes.CDLL(str(path))
     for name, arguments in _ARGUMENTS.items():

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from kraftlog.decode.tabular import coded
+from kraftlog.decode.tabular import repeated_text
 from kraftlog.pipeline.run import Run
 from kraftlog.relations import Row
 from kraftlog.tables.promise import Promise
@@ -53,7 +53,7 @@ def table(
     return lambda rows: Derived(spec, rows)
 
 
-def declared_in(*modules: ModuleType) -> list[Derived[Any]]:
+def tables_in(*modules: ModuleType) -> list[Derived[Any]]:
     """The tables of some modules, in the order of their declarations."""
     return [one for module in modules for one in vars(module).values() if isinstance(one, Derived)]
 
@@ -82,5 +82,5 @@ def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> N
 def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:
     """The rows of a run, with its id, as its table holds them or as `Lake.write` will shape them."""
     if isinstance(rows, pa.Table):
-        return rows.append_column("run_id", coded(run_id, rows.num_rows))
+        return rows.append_column("run_id", repeated_text(run_id, rows.num_rows))
     return pa.Table.from_pylist([{"run_id": run_id, **row} for row in rows], schema=spec.schema)

@@ -24,7 +24,7 @@ from kraftlog.source.collected import quorum_by
 from kraftlog.tables.lake import Lake, held_by_all
 
 
-def quorum_of(
+def recorded_quorum(
     lake: Lake, replicas: list[Replica], limits: Limits, redactor: Redactor, options: Options
 ) -> Quorum:
     """The quorum as it lay on the disks when the lake's newest run read them."""

@@ -79,7 +79,7 @@ def write_faults(lake: Lake, rows: pa.Table) -> list[tuple[str, AddedFile]]:
     return [(REPLAY_FAULTS.name, write_file(lake.path(REPLAY_FAULTS.name), rows))]
 
 
-def fault_rows(run_id: str, lineage: str, faults: Iterable[FaultyRecord]) -> pa.Table:
+def replay_fault_rows(run_id: str, lineage: str, faults: Iterable[FaultyRecord]) -> pa.Table:
     """Records without effect as rows of `replay_faults`."""
     found = list(faults)
     times = np.array([one.origin.timestamp for one in found], np.int64)

@@ -27,7 +27,7 @@ class Checked:
     summary: str
 
 
-def check(options: Options) -> Checked:
+def lake_damage(options: Options) -> Checked:
     """What is damaged or missing; the log of each table is read once.
 
     Raises LakeError where there is no lake or not its key, or a run is at work on it."""

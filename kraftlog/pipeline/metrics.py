@@ -5,13 +5,13 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cache, partial
 
 from kraftlog.pipeline import copies, plans, quorum_measures, record_measures, snapshot_measures
-from kraftlog.pipeline.derive import declared_in, derive
+from kraftlog.pipeline.derive import derive, tables_in
 from kraftlog.pipeline.object_lives import KEPT
 from kraftlog.pipeline.run import Run
 from kraftlog.pipeline.shared_measures import SharedMeasures
 
-COPIES, PLANS = declared_in(copies), declared_in(plans)
-_MEASURED = [declared_in(one) for one in (snapshot_measures, record_measures, quorum_measures)]
+COPIES, PLANS = tables_in(copies), tables_in(plans)
+_MEASURED = [tables_in(one) for one in (snapshot_measures, record_measures, quorum_measures)]
 MEASURES = [one for some in _MEASURED for one in some]
 _KEPT = [one for one in MEASURES if one.spec.name in KEPT]
 

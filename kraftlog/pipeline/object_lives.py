@@ -40,7 +40,7 @@ class ObjectLives:
     known_until: int | None
 
 
-def object_lives(lake: Lake, main: Lineage) -> ObjectLives:
+def lives_of(lake: Lake, main: Lineage) -> ObjectLives:
     """The lives of the shared lineage's objects."""
     known_until = grown_from(lake, main, LIVES_TABLE) if last_writer(lake, *KEPT) else None
     if known_until is None:

@@ -16,7 +16,7 @@ from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.view import PageData
 from kraftlog.tables.names import PAGE
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.parquet import lake_filesystem
 from kraftlog.tables.reports import CONTRACT_RESULTS
 from kraftlog.tables.whole import write_whole
 
@@ -28,11 +28,11 @@ _LAST_MEASURE = "configuration_lint"
 
 def page_path(lake: "Lake") -> str | None:
     """Where the page of a lake lies; None where there is none."""
-    filesystem, inner = filesystem_of(lake.path(PAGE))
+    filesystem, inner = lake_filesystem(lake.path(PAGE))
     return lake.path(PAGE) if filesystem.get_file_info(inner).is_file else None
 
 
-def get_ready() -> None:
+def prepare_drawing() -> None:
     """Load what drawing needs, while others work."""
     with suppress(ImportError):  # whoever writes the page says what is missing
         from kraftlog.report import svg
@@ -60,7 +60,7 @@ def write_lake_page(lake: "Lake", elsewhere: str | None = None) -> str | None:
 
 def _is_told(lake: "Lake") -> bool:
     """Whether the page was written after the tables that a run writes last."""
-    filesystem, inner = filesystem_of(lake.path(PAGE))
+    filesystem, inner = lake_filesystem(lake.path(PAGE))
     page = filesystem.get_file_info(inner)
     last = max(map(lake.written_ms, (CONTRACT_RESULTS.name, _LAST_MEASURE)))
     return bool(

@@ -8,7 +8,7 @@ from kraftlog import relations
 from kraftlog.metrics.configuration import configuration_rows
 from kraftlog.metrics.costs import cost_rows
 from kraftlog.metrics.disk import disk_rows
-from kraftlog.metrics.elections import election_rows
+from kraftlog.metrics.elections import elections_of
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, TIMESTAMP, column
@@ -41,7 +41,7 @@ from kraftlog.tables.promise import among, at_least, not_below, unique
     ),
 )
 def elections(run: SharedMeasures) -> Rows:
-    return election_rows(run.log)
+    return elections_of(run.log)
 
 
 @table(

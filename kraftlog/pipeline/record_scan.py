@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kraftlog.decode.tabular import coded
+from kraftlog.decode.tabular import repeated_text
 from kraftlog.metrics.amplification import Bursts
 from kraftlog.metrics.compaction import KEYS, OffsetMap
 from kraftlog.metrics.record_totals import (
@@ -23,7 +23,7 @@ from kraftlog.metrics.record_totals import (
     SNAPSHOT,
     frame_sizes,
     in_batches,
-    merged,
+    merged_totals,
     totals_of,
 )
 from kraftlog.quorum.evidence import Longs
@@ -103,12 +103,12 @@ def scan_records(
     for part in _measured_ahead(_portions(lake, wanted), lambda one: _measured(one, wanted)):
         totals.append(part.totals)
         if sum(one.num_rows for one in totals) > _TOTALS_ROWS:
-            totals = [merged(totals)]
+            totals = [merged_totals(totals)]
         if part.record_type in KEYS:
             offsets.add(part.record_type, part.rows, part.sizes)
         if part.record_type == _CHANGE:
             bursts.add(*part.changes)
-    return Scanned(merged(totals), offsets, bursts)
+    return Scanned(merged_totals(totals), offsets, bursts)
 
 
 def _portions(lake: Lake, wanted: Wanted) -> Iterator[_Portion]:
@@ -180,7 +180,7 @@ def _read(portion: _Portion) -> pa.RecordBatch:
             file.read_row_group(at, columns=columns, use_threads=False) for at in portion.groups
         ]
     table = pa.concat_tables(groups)
-    table = table.append_column("type", coded(kind, table.num_rows))
+    table = table.append_column("type", repeated_text(kind, table.num_rows))
     nothing = pa.RecordBatch.from_pylist([], schema=table.schema)
     (rows,) = table.combine_chunks().to_batches() or [nothing]
     return rows

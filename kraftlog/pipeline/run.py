@@ -24,7 +24,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
 from kraftlog.log.stores import why
 from kraftlog.pipeline.disk_changes import disk_changes
-from kraftlog.pipeline.evidence import quorum_of
+from kraftlog.pipeline.evidence import recorded_quorum
 from kraftlog.pipeline.lake_records import LakeRecords
 from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.history import FileRecords
@@ -34,7 +34,7 @@ from kraftlog.relations import Row
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.names import KEY_FILE
-from kraftlog.tables.parquet import filesystem_of, make_folder_of
+from kraftlog.tables.parquet import lake_filesystem, make_folder_of
 from kraftlog.tables.place import state_of
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Run:
             raise LakeError(
                 f"{self.lake.root}: the input has changed since run {self.number} read it; run again over the input"
             )
-        return quorum_of(self.lake, self.replicas, self.limits, self.redactor, self.options)
+        return recorded_quorum(self.lake, self.replicas, self.limits, self.redactor, self.options)
 
     @cached_property
     def lineages(self) -> list[Lineage]:
@@ -180,7 +180,7 @@ def lake_key(lake: Lake) -> bytes:
     Whoever may read both the key and the tables can test guesses of a secret: share the tables'
     folders, not this file. Raises LakeError where it is broken, or missing though a run has
     finished: a first run that was killed leaves nothing that is kept."""
-    filesystem, path = filesystem_of(f"{lake.root.rstrip('/')}/{KEY_FILE}")
+    filesystem, path = lake_filesystem(f"{lake.root.rstrip('/')}/{KEY_FILE}")
     try:
         if not filesystem.get_file_info(path).is_file:
             if lake.run_number("runs"):

@@ -23,7 +23,7 @@ from kraftlog.metrics.shared_log import SharedLog, shared_log
 from kraftlog.metrics.snapshots import load_times, snapshot_rows, snapshots_per_day
 from kraftlog.pipeline.histories import shared_versions
 from kraftlog.pipeline.known_records import scanned
-from kraftlog.pipeline.object_lives import ObjectLives, object_lives
+from kraftlog.pipeline.object_lives import ObjectLives, lives_of
 from kraftlog.pipeline.record_scan import Scanned
 from kraftlog.pipeline.run import Run, last_writer
 from kraftlog.quorum.growth import DAY_MS, per_day
@@ -66,7 +66,7 @@ class SharedMeasures:
     @cached_property
     def objects(self) -> ObjectLives:
         """The objects of the shared lineage."""
-        return object_lives(self.run.lake, self.run.lineages[0])
+        return lives_of(self.run.lake, self.run.lineages[0])
 
     @property
     def lives(self) -> dict[str, Lives]:

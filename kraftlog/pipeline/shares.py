@@ -22,8 +22,8 @@ from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import rules_after
 from kraftlog.decode.slices import hashes_of
 from kraftlog.pipeline.histories import (
-    fault_rows,
     holds_at,
+    replay_fault_rows,
     since,
     write_faults,
     write_history,
@@ -43,7 +43,7 @@ from kraftlog.state.versions import (
     with_origins,
 )
 from kraftlog.tables.lake import Lake, bounds_of
-from kraftlog.tables.parquet import AddedFile, filesystem_of, open_parquet, slices_of
+from kraftlog.tables.parquet import AddedFile, lake_filesystem, open_parquet, slices_of
 
 BASE, STANDING = "base", "standing"
 
@@ -65,8 +65,8 @@ class KnownVersions:
             return self.known.cast(schema)
         if not self.paths:
             return schema.empty_table()
-        filesystem, _ = filesystem_of(self.paths[0])
-        files = [filesystem_of(path)[1] for path in self.paths]
+        filesystem, _ = lake_filesystem(self.paths[0])
+        files = [lake_filesystem(path)[1] for path in self.paths]
         source = ds.dataset(files, schema=schema, filesystem=filesystem, format="parquet")
         return source.to_table(filter=holds_at(self.offset))
 
@@ -172,7 +172,7 @@ def _read_source(source: Source, share: int, count: int) -> pa.Table:
     payload = (CHANGE if source.kind == CHANGE else PUT).lower()
     texts = ("batch_id", f"{payload}.topic_id", f"{payload}.directories.list.element")
     wanted = ["batch_id", *RECORD_COLUMNS, payload]
-    filesystem, path = filesystem_of(source.path)
+    filesystem, path = lake_filesystem(source.path)
     with filesystem.open_input_file(path) as stream:
         told = pq.read_metadata(stream)
         present = {told.schema.column(at).path for at in range(told.num_columns)}
@@ -238,7 +238,7 @@ def _fold(stretch: ShareStretch, outline: Outline, share: int) -> FoldedShare:
         rows = with_origins(rows, standing, outline.start_offset)
     stands = {offset: holding_at(rows, offset) for offset in stretch.asked}
     rows = since(rows, stretch.fork_offset)
-    faults = fault_rows(stretch.run_id, stretch.lineage, folded.faults)
+    faults = replay_fault_rows(stretch.run_id, stretch.lineage, folded.faults)
     written = write_history(stretch.lake, "partitions", stretch.lineage, rows)
     return FoldedShare(
         written + write_faults(stretch.lake, faults),

@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from kraftlog.audit.told import Told
 from kraftlog.decode.rows import row_schema
 from kraftlog.pipeline.histories import (
-    fault_rows,
+    replay_fault_rows,
     since,
     small_tables_at,
     write_faults,
@@ -152,7 +152,7 @@ class States:
             for one in outliner.replay.faults
             if one.origin.offset is None or one.origin.offset >= lineage.fork_offset
         ]
-        self._take(write_faults(self.lake, fault_rows(self.run_id, lineage.name, told)))
+        self._take(write_faults(self.lake, replay_fault_rows(self.run_id, lineage.name, told)))
         return outline
 
     def _begun(

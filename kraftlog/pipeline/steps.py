@@ -13,7 +13,7 @@ from kraftlog.pipeline.contracts import Contracts, contracts_step
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import looked_at, metrics
-from kraftlog.pipeline.page import get_ready, write_lake_page
+from kraftlog.pipeline.page import prepare_drawing, write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
 from kraftlog.pipeline.shared_measures import SharedMeasures
@@ -91,7 +91,7 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
 
         def meanwhile() -> None:
             JUDGE.start()
-            beside.submit(get_ready)
+            beside.submit(prepare_drawing)
 
         is_new = _decode(run, meanwhile)
         contracts = Contracts(run)

@@ -28,7 +28,7 @@ from kraftlog.plain import runs_text, tell
 from kraftlog.quorum.side_evidence import read_side_file
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake, Mark
-from kraftlog.tables.lease import Lease, holding
+from kraftlog.tables.lease import Lease, lease_of
 from kraftlog.tables.mend import Taken, mend
 from kraftlog.tables.names import KEY_FILE, PAGE, REGISTER
 from kraftlog.tables.place import require_place, state_of
@@ -61,7 +61,7 @@ def leased(options: Options, *, reads_input: bool = False) -> Iterator[tuple[Lak
     else:
         state_of(root)
         _require_apart(root, inputs_of(options))
-    with holding(root, options.lease_seconds, options.wait_seconds, tell) as lease:
+    with lease_of(root, options.lease_seconds, options.wait_seconds, tell) as lease:
         _require_cluster(lease, replicas)
         mended = _made_whole(Lake(root, lease.token, lease.opened), lease, options, reads_input)
         lake = Lake(root, lease.token, lease.opened)

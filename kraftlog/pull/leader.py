@@ -26,7 +26,7 @@ from kraftlog.pull.messages import (
     Description,
     Fetched,
     Leader,
-    cluster_of,
+    described_cluster,
     description,
     fetch_request,
     fetched,
@@ -246,7 +246,9 @@ class LeaderClient:
         """The cluster's id; notes where its controllers listen."""
         if usable_version(DESCRIBE_CLUSTER, connection.versions) is None:
             return None
-        cluster_id, nodes = cluster_of(self._ask(connection, DESCRIBE_CLUSTER, CLUSTER_REQUEST))
+        cluster_id, nodes = described_cluster(
+            self._ask(connection, DESCRIBE_CLUSTER, CLUSTER_REQUEST)
+        )
         self._known |= nodes
         return cluster_id
 

@@ -221,7 +221,7 @@ CLUSTER_REQUEST: Data = {
 """A DescribeCluster that a controller takes."""
 
 
-def cluster_of(message: Data) -> tuple[str | None, dict[int, Address]]:
+def described_cluster(message: Data) -> tuple[str | None, dict[int, Address]]:
     """The cluster's id, and where its controllers listen, of a DescribeCluster answer; nothing
     where the server does not tell it to us.
     """

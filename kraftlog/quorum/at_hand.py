@@ -16,7 +16,7 @@ from kraftlog.config import Thresholds
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import natural
 from kraftlog.quorum import strays
-from kraftlog.quorum.chain import runs, whole
+from kraftlog.quorum.chain import runs, whole_log
 from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
 from kraftlog.quorum.divergence import Comparison, Comparisons, compare
 from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence, SnapshotRefusal
@@ -138,7 +138,7 @@ class AtHand:
 
     def directories_named(self, log: LogView) -> frozenset[str]:
         """The voters' directories by which a log is told from those of other quorums."""
-        return strays.named(log, self.snapshots_of(log.label))
+        return strays.named_directories(log, self.snapshots_of(log.label))
 
     @cached_property
     def stray_snapshots(self) -> dict[str, str]:
@@ -250,7 +250,7 @@ class AtHand:
         """Where what a log holds without a gap begins, of all logs in order, and how far any of those
         up to there reaches.
         """
-        held = sorted(run for log in self.peers for run in runs(whole(log)))
+        held = sorted(run for log in self.peers for run in runs(whole_log(log)))
         return [start for start, _ in held], list(accumulate((end for _, end in held), max))
 
     @cached_property

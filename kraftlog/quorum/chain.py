@@ -54,7 +54,7 @@ def chain(logs: Sequence[LogView], leaves: Leaves) -> Chain:
     return _without_overlaps(_chosen(*_copies(logs, leaves)))
 
 
-def whole(log: LogView) -> Chain:
+def whole_log(log: LogView) -> Chain:
     """All usable batches of one log."""
     ids = log.evidence.log.ids[log.rows]
     return Chain((log,), log.base, log.last + 1, ids, np.zeros_like(log.rows), log.rows)

@@ -285,7 +285,7 @@ def is_uncommitted_tail(
     if (one.last_epoch or 0) >= (other.last_epoch or 0):
         return False
     # Where the other log begins above the tail's start, the beginning cannot be seen there.
-    return truncation_offset(one, other) == run.start or (other.start_offset or 0) >= run.start
+    return end_after_repair(one, other) == run.start or (other.start_offset or 0) >= run.start
 
 
 def replacing_epoch(one: LogView, other: LogView, run: DifferingRun) -> int:
@@ -296,7 +296,7 @@ def replacing_epoch(one: LogView, other: LogView, run: DifferingRun) -> int:
     return next(start.epoch for start in other.epoch_starts if start.epoch > epoch)
 
 
-def truncation_offset(follower: LogView, leader: LogView) -> int:
+def end_after_repair(follower: LogView, leader: LogView) -> int:
     """Where the follower's log ends after Kafka has repaired it against this leader (the rule of
     KAFKA-1211 and KIP-595).
     """

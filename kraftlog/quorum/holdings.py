@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kraftlog.quorum.chain import Chain, chain, runs, whole
+from kraftlog.quorum.chain import Chain, chain, runs, whole_log
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -66,7 +66,7 @@ class Held:
     def by(cls, quorum: Quorum, log: LogView) -> "Held":
         """What the files of a replica hold."""
         found = [one for one in _own_snapshots(quorum, log) if quorum.why_no_base(one) is None]
-        return cls(quorum, log, _by_end(found), whole(log))
+        return cls(quorum, log, _by_end(found), whole_log(log))
 
     @classmethod
     def shared(cls, quorum: Quorum, log: LogView) -> "Held":
@@ -77,7 +77,7 @@ class Held:
             for one in quorum.credible_snapshots
             if one.replica == log.label or one.end_offset <= until
         ]
-        return cls(quorum, log, _by_end(found), whole(log))
+        return cls(quorum, log, _by_end(found), whole_log(log))
 
     @classmethod
     def together(cls, quorum: Quorum) -> "Held | None":

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog.log import names
-from kraftlog.quorum.chain import Chain, whole
+from kraftlog.quorum.chain import Chain, whole_log
 from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
@@ -65,7 +65,7 @@ def lineages(quorum: Quorum) -> list[Lineage]:
     snapshots = tuple(quorum.credible_snapshots)
     found = [Lineage(MAIN, 0, shared, snapshots)]
     for log in quorum.logs:
-        own = whole(log)
+        own = whole_log(log)
         if log.label in quorum.foreign:
             found.append(Lineage(log.label, 0, _links(own), Held.by(quorum, log).snapshots))
             continue

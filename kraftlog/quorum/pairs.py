@@ -63,7 +63,7 @@ def _sides(
     yield from ((other, one) for one in other.runs if one.start == run.start)
 
 
-def pairs(quorum: Quorum) -> Iterator[Pair]:
+def ordered_pairs(quorum: Quorum) -> Iterator[Pair]:
     """Every ordered pair of copies of one cluster."""
     for comparison in quorum.comparisons.values():
         if comparison.runs:
@@ -137,7 +137,7 @@ def _of_run(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> tuple[
 
 def divergence_rows(quorum: Quorum) -> Iterator[Row]:
     """A row per ordered pair."""
-    return (_row(one) for one in pairs(quorum))
+    return (_row(one) for one in ordered_pairs(quorum))
 
 
 def _row(pair: Pair) -> Row:

@@ -41,7 +41,7 @@ class RetentionLimits:
     segment_ms: int = default_of(SEGMENT_MS)
 
 
-def limits_of(replica: ReplicaEvidence) -> RetentionLimits:
+def retention_limits(replica: ReplicaEvidence) -> RetentionLimits:
     """The limits that the server.properties beside a log sets, else Kafka's."""
     names = (KEPT_BYTES, KEPT_MS, BETWEEN, SEGMENT_BYTES, SEGMENT_MS)
     return RetentionLimits(*(number_of(replica, name).value for name in names))

@@ -96,7 +96,7 @@ def _groups(
     """The logs by kinship."""
     groups: list[tuple[list[LogView], frozenset[str]]] = []
     for log in logs:
-        known, held, apart = named(log, snapshots.get(log.label, ())), [log], []
+        known, held, apart = named_directories(log, snapshots.get(log.label, ())), [log], []
         for group, directories in groups:
             batches = any(share(comparisons[log.label, one.label]) for one in group)
             if batches or known & directories:
@@ -119,12 +119,12 @@ def _kin(group: Sequence[LogView], logs: Sequence[LogView], snapshots: Snapshots
     voters = newest.members if newest else ()
     nodes, disks = {one.evidence.node_id for one in group}, _disks(logs)
     seats = [disk in disks if _is_known(disk) else node in nodes for node, disk in voters]
-    told = [*(named(one, own[one.label]) for one in group), _directories(voters)]
+    told = [*(named_directories(one, own[one.label]) for one in group), _directories(voters)]
     holds = any(not one.is_empty for one in group) or any(one.end_offset for one in every)
     return _Kin(tuple(group), frozenset().union(*told), voters, sum(seats), holds)
 
 
-def named(log: LogView, snapshots: Iterable[SnapshotView]) -> frozenset[str]:
+def named_directories(log: LogView, snapshots: Iterable[SnapshotView]) -> frozenset[str]:
     """The directories of voters that a log names, or where it names none its replica's snapshots."""
     found = [members for *_, members in voter_sources.log_voter_records(log)]
     if not found:
@@ -153,7 +153,7 @@ def stray_snapshots(logs: Sequence[LogView], snapshots: Sequence[SnapshotView]) 
     disks, found = _disks(logs), {}
     by_label = {one.label: one for one in logs}
     joined = by_replica(one for one in snapshots if not _is_ahead(one, by_label[one.replica]))
-    known = frozenset().union(*(named(one, joined.get(one.label, ())) for one in logs))
+    known = frozenset().union(*(named_directories(one, joined.get(one.label, ())) for one in logs))
     for one in snapshots:
         if not one.voters or not one.end_offset:
             continue

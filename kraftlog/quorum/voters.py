@@ -217,7 +217,7 @@ def disjoint_majorities(
     return tuple(sorted(node for node, _ in chosen)), tuple(sorted(node for node, _ in against))
 
 
-def voters_text(ids: Iterable[int], members: Members, other: Members) -> str:
+def members_text(ids: Iterable[int], members: Members, other: Members) -> str:
     """Voters of a set in words, with their directories where another set has other ones for them."""
 
     def directories(node: int, held: Members) -> list[str]:

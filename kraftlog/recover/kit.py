@@ -57,7 +57,7 @@ class NewVoter:
         }
 
 
-def voters_of(words: Iterable[str]) -> Sequence[NewVoter]:
+def recovered_voters(words: Iterable[str]) -> Sequence[NewVoter]:
     """The voters that the words name; several may stand in one word, with commas.
 
     Raises UsageError where one is no voter, or two are the same."""

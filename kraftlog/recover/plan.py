@@ -17,7 +17,7 @@ from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.tables import TABLES
-from kraftlog.state.write import losses, lost_words
+from kraftlog.state.write import losses, losses_text
 
 TOLD = 40
 """So many lost objects are named of each copy; `plan.json` has all of them."""
@@ -136,7 +136,7 @@ def notes(found: Recovered) -> Iterator[str]:
         )
     unwritten = [one for one in losses(found.image.state) if one.table not in _UNTOLD]
     if unwritten:
-        yield f"The checkpoints lack a part of the state: {lost_words(unwritten)}."
+        yield f"The checkpoints lack a part of the state: {losses_text(unwritten)}."
 
 
 def _combined(found: Recovered, voters: Sequence[NewVoter]) -> Iterator[str]:

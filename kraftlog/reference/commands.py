@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Literal, get_args, get_origin, get_type_hints
 
 from kraftlog.cli import build_parser
-from kraftlog.commands.command import called, every_parser, own_arguments
+from kraftlog.commands.command import argument_text, every_parser, own_arguments
 from kraftlog.config import Options, option_texts, packaged_text
-from kraftlog.reference.markdown import code, page, table
+from kraftlog.reference.markdown import code, markdown_table, page
 
 _INTRODUCTION = """
 `kraftlog COMMAND --help` says the same. Rows go to stdout and nothing else does; progress and
@@ -31,7 +31,7 @@ def commands_page() -> str:
         blocks += [text for text in (_described(parser), _usage(parser)) if text]
         arguments = list(_arguments(parser))
         if arguments:
-            blocks.append(table(("argument", "default", "what for"), arguments))
+            blocks.append(markdown_table(("argument", "default", "what for"), arguments))
         if parser.epilog:
             blocks.append(f"```text\n{parser.epilog.strip()}\n```")
     return page("Commands", _INTRODUCTION, *blocks)
@@ -48,7 +48,9 @@ def _described(parser: argparse.ArgumentParser) -> str:
 
 def _usage(parser: argparse.ArgumentParser) -> str:
     """The command with what it cannot do without."""
-    words = [called(one) for one in parser._actions if not one.option_strings or one.required]
+    words = [
+        argument_text(one) for one in parser._actions if not one.option_strings or one.required
+    ]
     optional = any(one.option_strings and not one.required for one in parser._actions)
     return code(" ".join([parser.prog, *words, *(["[OPTION …]"] if optional else [])]))
 
@@ -60,7 +62,7 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]
                 yield code(choice.dest), "", choice.help or ""
             continue
         given = one.default not in (None, False, argparse.SUPPRESS)
-        yield code(called(one)), code(one.default) if given else "", one.help or ""
+        yield code(argument_text(one)), code(one.default) if given else "", one.help or ""
 
 
 _SECTION = re.compile(r"# --- (.+?) -+$")
@@ -91,7 +93,7 @@ def options_page() -> str:
 
 
 def _finished(rows: list[tuple[str, str, str, str]]) -> list[str]:
-    return [table(("option", "type", "default", "what for"), rows)] if rows else []
+    return [markdown_table(("option", "type", "default", "what for"), rows)] if rows else []
 
 
 def _kind(name: str) -> str:

@@ -10,7 +10,7 @@ def page(title: str, introduction: str, *blocks: str) -> str:
     return "\n\n".join([NOTE, f"# {title}", introduction.strip(), *blocks]) + "\n"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table; None is an empty cell."""
     lines = [_line(heads), "|" + "---|" * len(heads)]
     return "\n".join([*lines, *(_line([_cell(value) for value in row]) for row in rows)])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kraftlog.reference.markdown import code, page, table
+from kraftlog.reference.markdown import code, markdown_table, page
 
 _FILE = Path(__file__).with_name("mechanisms.toml")
 _INTRODUCTION = """
@@ -76,7 +76,9 @@ def mechanisms_page() -> str:
         blocks.append(f"## {source}")
         for section, rows in sections.items():
             blocks.append(f"### {section}")
-            blocks.append(table(("mechanism", "where", "test"), [_row(one) for one in rows]))
+            blocks.append(
+                markdown_table(("mechanism", "where", "test"), [_row(one) for one in rows])
+            )
     return page("From the design documents to kraftlog", _INTRODUCTION, *blocks)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from kraftlog.message.catalogue import control_specs, metadata_specs, request_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, Versions
-from kraftlog.reference.markdown import code, page, table
+from kraftlog.reference.markdown import code, markdown_table, page
 
 _INTRODUCTION = """
 Every record type that kraftlog decodes, from the JSON in `schemas/`: one file per message, all
@@ -39,7 +39,7 @@ def _overview(specs: Iterable[MessageSpec]) -> str:
         (spec.id, f"[`{spec.type}`](#{spec.type.lower()})", spec.name, _range(spec.versions))
         for spec in specs
     ]
-    return table(("id", "type", "message", "versions"), rows)
+    return markdown_table(("id", "type", "message", "versions"), rows)
 
 
 def _message(spec: MessageSpec) -> list[str]:
@@ -48,7 +48,7 @@ def _message(spec: MessageSpec) -> list[str]:
     if not spec.fields:
         return [heading, f"{told} It has no fields."]
     heads = ("column", "Kafka's name", "type", "versions", "nullable", "tag", "default", "secret")
-    return [heading, told, table(heads, _rows(spec.fields))]
+    return [heading, told, markdown_table(heads, _rows(spec.fields))]
 
 
 def _rows(fields: tuple[FieldSpec, ...], above: str = "") -> Iterator[tuple[object, ...]]:

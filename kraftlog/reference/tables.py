@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.pipeline.every_table import derived_tables
-from kraftlog.reference.markdown import code, page, table
+from kraftlog.reference.markdown import code, markdown_table, page
 from kraftlog.tables.spec import (
     CONTENT,
     CURRENT,
@@ -69,7 +69,7 @@ def _table(spec: TableSpec) -> list[str]:
         for field in spec.schema
         if field not in payloads
     ]
-    blocks = [f"### {spec.name}", told, table(("column", "type", "what it holds"), rows)]
+    blocks = [f"### {spec.name}", told, markdown_table(("column", "type", "what it holds"), rows)]
     if payloads:
         listed = ", ".join(code(field.name) for field in payloads)
         blocks.append(

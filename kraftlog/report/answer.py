@@ -14,7 +14,7 @@ from kraftlog.audit.triage import head
 from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
-from kraftlog.report.once import nodes_text, told_once
+from kraftlog.report.once import findings_once, nodes_text
 from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED
 from kraftlog.simulate.restart_rows import criticals_are
 
@@ -201,7 +201,7 @@ def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
     """
     heads: dict[str, list[str]] = {}
     labels = {*names, *(row["replica"] for row in rows if row["replica"])}
-    for row in told_once(rows):
+    for row in findings_once(rows):
         text, who = head(str(row["message"]), labels), names.get(row["replica"])
         nodes = heads.setdefault(text, [])
         if who is not None and row["scope"] != "state" and not _is_named(who, row, text):

@@ -18,7 +18,7 @@ from kraftlog.plain import natural, printable
 from kraftlog.relations import Row
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answers, answer_of
-from kraftlog.report.once import told_once
+from kraftlog.report.once import findings_once
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
 
@@ -139,7 +139,7 @@ def print_groups(console: Console, findings: list[Row], limit: int | None = None
     for action, held in grouped(findings):
         if left > 0:
             console.print(f"[bold]{action.title}[/bold]")
-        for finding in told_once(held[: max(0, left)]):
+        for finding in findings_once(held[: max(0, left)]):
             _print_finding(console, finding)
         left -= len(held)
     return max(0, -left)

@@ -30,7 +30,7 @@ from kraftlog.plain import counted
 from kraftlog.relations import TIMESTAMP, Row
 from kraftlog.report.view import BrokerLoad, PageData, TypeCount
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.parquet import lake_filesystem
 from kraftlog.tables.reports import CHECK_RESULTS, FINDINGS, RESTART_PLAN, SETTINGS, VERDICTS
 
 SLICES = 48
@@ -60,7 +60,7 @@ def page_of_lake(lake: Lake) -> PageData:
         checks=tables["check_results"],
         snapshots=tables["snapshots"],
         loads=broker_loads(lake),
-        type_counts=type_counts(lake),
+        type_counts=counts_by_type(lake),
         contracts=tables["contract_results"],
         restart=recorded_restart(lake, run["run_id"]),
         settings=tuple(recorded_settings(lake, run["run_id"])),
@@ -190,7 +190,7 @@ class _Axis:
         return found
 
 
-def type_counts(lake: Lake) -> tuple[TypeCount, ...]:
+def counts_by_type(lake: Lake) -> tuple[TypeCount, ...]:
     """Records of the logs by type and slice of time; records that only checkpoints hold do not
     count, as their times are those of the snapshot.
     """
@@ -271,7 +271,7 @@ def _records(lake: Lake, contents: pa.Table) -> Iterator[pa.Table]:
     for file, values in lake.files("records") if types else ():
         if values["type"] not in types:
             continue
-        filesystem, inner = filesystem_of(f"{lake.path('records')}/{file['path']}")
+        filesystem, inner = lake_filesystem(f"{lake.path('records')}/{file['path']}")
         columns = ["timestamp", "batch_id"]
         rows = pq.read_table(inner, columns=columns, filesystem=filesystem, partitioning=None)
         rows = rows.filter(pc.is_in(rows.column("batch_id"), ids))

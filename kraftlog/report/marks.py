@@ -43,7 +43,7 @@ class OffsetWindow:
         return self.low <= offset <= self.high
 
 
-def whole(data: PageData) -> OffsetWindow:
+def full_extent(data: PageData) -> OffsetWindow:
     """From the lowest log start to the furthest log end."""
     starts = [row["log_start_offset"] or 0 for row in data.replicas]
     ends = [row["log_end_offset"] or 0 for row in data.replicas]
@@ -57,7 +57,7 @@ def zooms(data: PageData) -> list[OffsetWindow]:
 
     Places that lie near each other share a window. There is none where no finding is, where all can
     be told apart already, or where it would show much of the axis again."""
-    axis = whole(data)
+    axis = full_extent(data)
     bad = {place for place in _found(data) if axis.holds(place)}
     places = sorted({place for place in _places(data) if axis.holds(place)})
     clusters: list[list[int]] = []

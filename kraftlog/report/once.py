@@ -47,7 +47,7 @@ def nodes_text(names: Sequence[str], *, ordered: bool = False) -> str:
     return ", ".join(parts) if any(" and " in one for one in parts) else listed(parts)
 
 
-def told_once(findings: Iterable[Row]) -> list[Row]:
+def findings_once(findings: Iterable[Row]) -> list[Row]:
     """The findings in their order; equal ones as one row at the place of the first, whose `same`
     are the others.
     """

@@ -22,9 +22,9 @@ from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
-from kraftlog.report.marks import whole, zooms
-from kraftlog.report.once import told_once
-from kraftlog.report.verdict import headline, outcome_words, outcomes
+from kraftlog.report.marks import full_extent, zooms
+from kraftlog.report.once import findings_once
+from kraftlog.report.verdict import check_outcomes, headline, outcome_words
 from kraftlog.report.view import PageData, status_of
 
 FINDINGS_SHOWN, UNFOLDED, EVIDENCE_SHOWN = 40, 3, 2000
@@ -53,7 +53,7 @@ def render_page(data: PageData) -> str:
         logs=_logs(data),
         statuses={row["replica"]: status_of(data, row) for row in data.ordered},
         charts=_charts(data),
-        outcomes=outcomes(data.checks, data.findings),
+        check_outcomes=check_outcomes(data.checks, data.findings),
         outcome_words=outcome_words(data.checks, data.findings),
         contract_results=Counter(row["result"] for row in data.contracts),
     )  # fmt: skip
@@ -113,7 +113,7 @@ def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
     """
     told = findings[:FINDINGS_SHOWN]
     checks = list(dict.fromkeys(row["check"] for row in findings))
-    by_check = {check: told_once(r for r in told if r["check"] == check) for check in checks}
+    by_check = {check: findings_once(r for r in told if r["check"] == check) for check in checks}
     return {
         "action": action,
         "count": len(findings),
@@ -160,7 +160,7 @@ def _logs(data: PageData) -> list[dict[str, Any]]:
     """The whole axis, then what needs a closer look; each for wide and for narrow windows."""
     if not data.replicas:
         return []
-    windows = {"All replicas on one axis of offsets": whole(data)} | {
+    windows = {"All replicas on one axis of offsets": full_extent(data)} | {
         f"Closer: offsets {window.low:,} to {window.high:,}": window for window in zooms(data)
     }
     return [

@@ -51,7 +51,7 @@ def headline(
     return " ".join([*told, *_grade(verdict, bool(told), *present[:1]), *_lag(verdict)])
 
 
-def outcomes(checks: Iterable[Row], findings: Iterable[Row]) -> dict[str, str]:
+def check_outcomes(checks: Iterable[Row], findings: Iterable[Row]) -> dict[str, str]:
     """How each check came out, for a person: one whose findings are all notes has passed."""
     worst: dict[str, int] = {}
     for row in findings:
@@ -67,7 +67,7 @@ def outcomes(checks: Iterable[Row], findings: Iterable[Row]) -> dict[str, str]:
 
 def outcome_words(checks: Iterable[Row], findings: Iterable[Row]) -> str:
     """How many checks came out how."""
-    count = Counter(outcomes(checks, findings).values())
+    count = Counter(check_outcomes(checks, findings).values())
     return ", ".join(f"{count[one]} {one}" for one in _OUTCOMES if count[one])
 
 

@@ -23,7 +23,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
 from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.fetch import truncate
-from kraftlog.simulate.join_rows import named
+from kraftlog.simulate.join_rows import replica_named
 from kraftlog.simulate.rows import Plans, likely_leaders
 
 
@@ -56,7 +56,7 @@ def failover(quorum: Quorum, dying: str | None) -> Failover:
         raise InputError("no voters are known, or no voter's copy is at hand: nobody can take over")
     labels = [log.label for log in quorum.electors]
     dead = dying if dying is not None else min(likely_leaders(quorum))
-    log = named(quorum, dead)
+    log = replica_named(quorum, dead)
     if log is None or log.label not in labels:
         raise InputError(f"{dead} is not a voter's copy: name one of {', '.join(labels)}")
     plans = Plans(quorum)

@@ -62,7 +62,7 @@ def joiner_of(quorum: Quorum, name: str) -> Joiner:
     """
     voters = quorum.voter_set.ids if quorum.voter_set else frozenset()
     is_dynamic = quorum.recorded_voters is not None
-    log = named(quorum, name)
+    log = replica_named(quorum, name)
     if log is not None:
         told = any(one.is_live and one.voters for one in quorum.snapshots_of(log.label))
         learns = is_dynamic and log.is_empty and not told
@@ -79,7 +79,7 @@ def joiner_of(quorum: Quorum, name: str) -> Joiner:
     raise InputError(f"there is no replica {name}: name one of {known}, a voter's id, or {NEW}")
 
 
-def named(quorum: Quorum, name: str) -> LogView | None:
+def replica_named(quorum: Quorum, name: str) -> LogView | None:
     """The replica of that label, or the only copy of the node of that id."""
     copies = [log for log in quorum.logs if str(log.evidence.node_id) == name]
     return quorum.by_label.get(name, copies[0] if len(copies) == 1 else None)
@@ -90,7 +90,7 @@ def leader_of(quorum: Quorum, name: str, dialect: Dialect = Dialect.SHIPPED) -> 
 
     Raises InputError for a name that is no replica's, and for a replica that does not start.
     """
-    log = named(quorum, name)
+    log = replica_named(quorum, name)
     if log is None:
         raise InputError(f"there is no replica {name}: name one of {', '.join(quorum.by_label)}")
     booted = Plans(quorum, dialect).boots[log.label]
@@ -135,7 +135,7 @@ def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[
 
     Raises InputError where the two cannot be leader and follower.
     """
-    one, other = named(quorum, follower), named(quorum, leader)
+    one, other = replica_named(quorum, follower), replica_named(quorum, leader)
     if one is not None and one is other:
         raise InputError(f"replica {follower} cannot follow itself")
     joiner, source = joiner_of(quorum, follower), leader_of(quorum, leader, way.dialect)
@@ -171,7 +171,7 @@ def joined(
 
     Raises InputError where the two cannot be leader and follower, or nobody leads.
     """
-    log = named(quorum, follower)
+    log = replica_named(quorum, follower)
     settings = fetch_settings(log.evidence if log else None, *given)
     values = (settings.chunk.value, settings.fetch.value, settings.timeout.value)
     likely = likely_leaders(quorum, dialect) - {log.label if log else follower}

@@ -40,7 +40,7 @@ class Offsets:
         return min(self.leader_high_watermark, self.log_end)
 
 
-def classify(replica: Offsets, offset: int) -> Case:
+def case_of(replica: Offsets, offset: int) -> Case:
     """The case of an offset: below the high watermark it may be read (the green part of the KIP's
     drawing), at the log's end there is nothing yet, all else is one of the four cases.
     """
@@ -69,7 +69,7 @@ def fetch_error(replica: Offsets, offset: int, dialect: Dialect = Dialect.SHIPPE
     Kafka as shipped still answers an uncommitted offset with no records, and looks only at its own
     log end, so that a committed offset beyond it is out of range.
     """
-    case = classify(replica, offset)
+    case = case_of(replica, offset)
     if dialect != Dialect.SHIPPED:
         return _KIP_ERRORS.get(case)
     if case == Case.UNAVAILABLE:
@@ -125,7 +125,7 @@ def next_step(
     `epoch_end` is the leader's answer to OffsetForLeaderEpoch, which is asked only where the offset
     is too large: what is too small goes by the reset policy at once.
     """
-    offset, case = consumer.offset, classify(replica, consumer.offset)
+    offset, case = consumer.offset, case_of(replica, consumer.offset)
     if case in (Case.COMMITTED, Case.AT_END):
         return Decision.CONTINUE, offset
     if case in (Case.UNCOMMITTED, Case.UNAVAILABLE):

@@ -157,7 +157,7 @@ def truncation_rows(
         cut = truncate(mine, theirs)
         offset = min(cut.truncation_offset, plans.departs(log, comparison.other, mine.end_offset))
         rows = log.rows[(log.last >= offset) & (log.base < mine.end_offset)]
-        if is_refused(mine, offset, cut.by_snapshot):
+        if cuts_below_start(mine, offset, cut.by_snapshot):
             rows = rows[:0]
         columns = log.evidence.log
         if (follower, offset) not in types:
@@ -175,7 +175,7 @@ def truncation_rows(
         }
 
 
-def is_refused(follower: Extent, offset: int, by_snapshot: tuple[int, int] | None) -> bool:
+def cuts_below_start(follower: Extent, offset: int, by_snapshot: tuple[int, int] | None) -> bool:
     """Whether a log would have to be cut below its start, where Kafka stops with an exception, and
     nothing is lost (KafkaRaftLog.truncateTo).
     """

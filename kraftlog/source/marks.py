@@ -13,7 +13,7 @@ import numpy.typing as npt
 from blake3 import blake3
 
 from kraftlog.log.batch import PREFIX_SIZE
-from kraftlog.log.segment import Limits, Window, chain, walk
+from kraftlog.log.segment import Limits, Window, batch_starts, walk
 from kraftlog.log.storage import FileBytes
 from kraftlog.source.plan import WINDOW
 
@@ -68,7 +68,7 @@ def batch_ends(handle: FileBytes, start: int, limits: Limits) -> npt.NDArray[np.
     position = start
     while position < handle.size_bytes:
         window = handle.read(position, WINDOW)
-        starts, reached = chain(window, len(window))
+        starts, reached = batch_starts(window, len(window))
         if not starts:
             break
         found.append(np.array([*starts[1:], reached], np.int64) + position)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kraftlog.log.batch import INT32_AT, LENGTH_POSITION, PREFIX_SIZE, crc_is_valid
 from kraftlog.log.directory import LogFile
-from kraftlog.log.segment import chain
+from kraftlog.log.segment import batch_starts
 from kraftlog.log.storage import FileBytes, open_file
 
 WINDOW = 8 << 20
@@ -59,7 +59,7 @@ def _cuts(handle: FileBytes, split: Split, split_size_bytes: int) -> Iterator[in
     stop = handle.size_bytes if split.end is None else min(split.end, handle.size_bytes)
     while position < stop:
         window = handle.read(position, WINDOW)
-        starts, reached = chain(window, min(len(window), stop - position))
+        starts, reached = batch_starts(window, min(len(window), stop - position))
         if not starts:
             return
         for start in starts:

@@ -81,7 +81,7 @@ def _read(fields: dict[str, Any]) -> Seen:
     return Seen(**{**fields, "marks": marks})
 
 
-def listed(replicas: Iterable[Replica]) -> Progress:
+def listed_files(replicas: Iterable[Replica]) -> Progress:
     """Progress for the relation `files`: what the listing itself says of every file."""
     return {
         one.label: {

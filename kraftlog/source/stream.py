@@ -26,7 +26,7 @@ from kraftlog.source.progress import (
     advanced,
     changed_files,
     from_json,
-    listed,
+    listed_files,
     new_ranges,
     to_json,
 )
@@ -79,7 +79,7 @@ class KraftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._target
         before = from_json(self._replicas_of(start))
         if self._relation == "files":
-            after = listed(self._pinned or self._replicas())
+            after = listed_files(self._pinned or self._replicas())
         else:
             limits = limits_of(settings_of(self._options), self._redactor)
             replicas = self._pinned or self._replicas()

@@ -7,7 +7,7 @@ replay is a fault changes nothing.
 from functools import cache
 from typing import Any
 
-from kraftlog.decode.interpreter import default_of
+from kraftlog.decode.interpreter import absent_value
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.declare import (
     Cascade,
@@ -50,7 +50,7 @@ def apply(state: State, record_type: str, data: Data) -> list[Change]:
 def _defaults(record_type: str) -> dict[str, Any]:
     """What each field holds where a record's version lacks it."""
     spec = spec_of(record_type)
-    return {} if spec is None else {field.json: default_of(field) for field in spec.fields}
+    return {} if spec is None else {field.json: absent_value(field) for field in spec.fields}
 
 
 def _put(state: State, table: StateTable, put: Put, data: Data) -> list[Change]:

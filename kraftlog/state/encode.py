@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kraftlog.decode.interpreter import default_of
+from kraftlog.decode.interpreter import absent_value
 from kraftlog.decode.records import FRAME_VERSION
 from kraftlog.errors import KraftlogError
 from kraftlog.log.batch import (
@@ -34,7 +34,7 @@ class EncodeError(KraftlogError):
     """A value that its message spec has no place for."""
 
 
-def unsigned_varint(value: int) -> bytes:
+def encoded_unsigned_varint(value: int) -> bytes:
     """An unsigned varint of at most 32 bits."""
     out = bytearray()
     while value > 0x7F:
@@ -44,9 +44,9 @@ def unsigned_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def varint(value: int) -> bytes:
+def encoded_varint(value: int) -> bytes:
     """A signed (zigzag) varint."""
-    return unsigned_varint(value << 1 if value >= 0 else ~(value << 1))
+    return encoded_unsigned_varint(value << 1 if value >= 0 else ~(value << 1))
 
 
 def encode_message(spec: VersionSpec, data: Any) -> bytes:
@@ -60,13 +60,13 @@ def encode_message(spec: VersionSpec, data: Any) -> bytes:
         tagged = [
             (tag, field)
             for tag, field in sorted(spec.tagged.items())
-            if _value(field, data) != default_of(field)
+            if _value(field, data) != absent_value(field)
         ]
-        out += unsigned_varint(len(tagged))
+        out += encoded_unsigned_varint(len(tagged))
         for tag, field in tagged:
             content = bytearray()
             _field(content, spec, field, _value(field, data))
-            out += unsigned_varint(tag) + unsigned_varint(len(content)) + content
+            out += encoded_unsigned_varint(tag) + encoded_unsigned_varint(len(content)) + content
     return bytes(out)
 
 
@@ -117,7 +117,7 @@ def _bytes(kind: str, value: str) -> bytes:
 
 def _length(out: bytearray, flexible: bool, form: Any, length: int | None) -> None:
     if flexible:
-        out += unsigned_varint(0 if length is None else length + 1)
+        out += encoded_unsigned_varint(0 if length is None else length + 1)
     else:
         out += form.pack(-1 if length is None else length)
 
@@ -131,7 +131,11 @@ class RawRecord(NamedTuple):
 
 def metadata_record(spec: MessageSpec, version: int, data: Any) -> RawRecord:
     """A metadata record: frame version, api key and version, then the message; it has no key."""
-    head = unsigned_varint(FRAME_VERSION) + unsigned_varint(spec.id) + unsigned_varint(version)
+    head = (
+        encoded_unsigned_varint(FRAME_VERSION)
+        + encoded_unsigned_varint(spec.id)
+        + encoded_unsigned_varint(version)
+    )
     return RawRecord(None, head + encode_message(spec.at(version), data))
 
 
@@ -141,7 +145,7 @@ def control_record(spec: MessageSpec, data: Any) -> RawRecord:
 
 
 def _nullable(raw: bytes | None) -> bytes:
-    return varint(-1) if raw is None else varint(len(raw)) + raw
+    return encoded_varint(-1) if raw is None else encoded_varint(len(raw)) + raw
 
 
 def encode_batch(
@@ -156,13 +160,13 @@ def encode_batch(
     for delta, record in enumerate(records):
         inside = (
             bytes(1)
-            + varint(0)
-            + varint(delta)
+            + encoded_varint(0)
+            + encoded_varint(delta)
             + _nullable(record.key)
             + _nullable(record.value)
-            + varint(0)
+            + encoded_varint(0)
         )
-        body += varint(len(inside)) + inside
+        body += encoded_varint(len(inside)) + inside
     size, last, attributes = len(body), len(records) - 1, CONTROL if is_control else 0
     header = np.array(
         (

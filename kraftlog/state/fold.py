@@ -38,8 +38,8 @@ from kraftlog.state.partition_events import (
     Longs,
     NewVersions,
     Suspects,
-    coded,
     gather,
+    working_type,
 )
 from kraftlog.state.replay import FaultyRecord, Origin, Visible
 from kraftlog.state.shapes import MIGRATING
@@ -54,7 +54,7 @@ class Folded:
     """Rows of the history table `partitions`, every record of a partition that a rule of the state
     may have something to say of, and who leads partitions at each offset that is asked for.
 
-    Texts of the rows are codes of dictionaries (`coded`): few values that are in many rows."""
+    Texts of the rows are codes of dictionaries (`working_type`): few values that are in many rows."""
 
     rows: pa.Table
     applied: list["Applied"]
@@ -149,7 +149,7 @@ def fold_last(
 @cache
 def _schema() -> pa.Schema:
     plain = history_tables()["partitions"].schema
-    return pa.schema([field.with_type(coded(field.type)) for field in plain])
+    return pa.schema([field.with_type(working_type(field.type)) for field in plain])
 
 
 @cache
@@ -162,7 +162,7 @@ def plain_schema() -> pa.Schema:
 @cache
 def value_schema() -> pa.Schema:
     """The same as they are worked on: texts are codes of dictionaries."""
-    return pa.schema([field.with_type(coded(field.type)) for field in plain_schema()])
+    return pa.schema([field.with_type(working_type(field.type)) for field in plain_schema()])
 
 
 class _Fold:

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.rows import row_schema
 from kraftlog.state.fold import Applied, fold_last
-from kraftlog.state.outline import Outline, SmallWatcher, taken
-from kraftlog.state.partition_events import Flags, Longs, NewVersions, coded, distinct
+from kraftlog.state.outline import Outline, SmallWatcher, taken_in
+from kraftlog.state.partition_events import Flags, Longs, NewVersions, distinct, working_type
 from kraftlog.state.replay import Replay
 from kraftlog.state.standing import Standing, Topics, by_key
 from kraftlog.state.state import State
@@ -139,7 +139,7 @@ class Known:
         self, window: RecordWindow, outline: Outline, watcher: Watcher | None
     ) -> None:
         for event in window.small_events():
-            changes = taken(self.small, event, outline, watcher).changes
+            changes = taken_in(self.small, event, outline, watcher).changes
             for one in changes:
                 outline.take(one, event.origin)
             del self.small.faults[:]
@@ -190,7 +190,7 @@ def _decoded(window: RecordWindow, name: str) -> pa.Table:
 
 
 def _topics(rows: pa.Table, name: str) -> pa.DictionaryArray:
-    return _field(rows, name, "topic_id").cast(coded(pa.string()))
+    return _field(rows, name, "topic_id").cast(working_type(pa.string()))
 
 
 def _field(rows: pa.Table, name: str, field: str) -> pa.Array:

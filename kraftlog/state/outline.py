@@ -132,7 +132,9 @@ class SmallWatcher:
         """The same record, the state behind it, and what it did."""
 
 
-def taken(replay: Replay, event: Event, outline: Outline, watcher: SmallWatcher | None) -> Effect:
+def taken_in(
+    replay: Replay, event: Event, outline: Outline, watcher: SmallWatcher | None
+) -> Effect:
     """Take in a record of a small table, and what ELRs it clears."""
     origin, data = event.origin, event.data
     if origin.type == "CLEAR_ELR_RECORD" and data is not None and origin.offset is not None:
@@ -171,7 +173,7 @@ class Outliner:
     def base(self, event: Event) -> None:
         """Take in one record of the base snapshot."""
         origin = event.origin._replace(offset=None)
-        seen = taken(self.replay, event._replace(origin=origin), self.outline, None).seen
+        seen = taken_in(self.replay, event._replace(origin=origin), self.outline, None).seen
         since, at_ms = self.outline.start_offset, self.outline.start_timestamp
         self._shows([one._replace(since_offset=since, since_timestamp=at_ms) for one in seen])
         for one in seen:
@@ -201,7 +203,7 @@ class Outliner:
         if offset is None or not self.outline.start_offset <= offset < self.outline.end_offset:
             return
         begun = self.replay.open_since
-        seen = taken(self.replay, event, self.outline, self.watcher).seen
+        seen = taken_in(self.replay, event, self.outline, self.watcher).seen
         self._shows(seen)
         for one in seen:
             self.outline.take(one.change, one.origin)

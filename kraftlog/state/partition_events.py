@@ -140,7 +140,7 @@ def _shown(outline: Outline, rows: pa.Table, payload: str) -> pa.Table:
 def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     """The fields of all rows, put after put and change after change, under the puts' names."""
     fields = known_spec(TYPES[PUT]).fields
-    kinds = {field.name: coded(arrow_type(field)) for field in fields}
+    kinds = {field.name: working_type(arrow_type(field)) for field in fields}
     columns: dict[str, list[pa.Array]] = {name: [pa.nulls(0, kinds[name])] for name in kinds}
     for index, part in enumerate(parts):
         is_change = index == len(parts) - 1
@@ -156,14 +156,14 @@ def _payload(parts: list[pa.Table]) -> dict[str, pa.Array]:
     return {name: pa.concat_arrays(values) for name, values in columns.items()}
 
 
-def coded(kind: pa.DataType) -> pa.DataType:
+def working_type(kind: pa.DataType) -> pa.DataType:
     """The type in which a column is worked on: texts, which are ids that many rows share, are
     codes of a dictionary.
     """
     if pa.types.is_string(kind):
         return pa.dictionary(pa.int32(), kind)
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(coded(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(working_type(kind.value_type)))
     return kind
 
 

@@ -163,7 +163,7 @@ def same_number(value: float) -> float:
     return math.nan if math.isnan(value) else value
 
 
-def numbered(field: str) -> Shape:
+def optional_number(field: str) -> Shape:
     """A number that may be none."""
 
     def shape(state: StateView, data: Data) -> Data:

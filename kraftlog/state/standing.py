@@ -54,7 +54,7 @@ class Topics:
 
 
 @cache
-def no_rows() -> pa.Table:
+def no_versions() -> pa.Table:
     """No version."""
     return value_schema().empty_table()
 
@@ -74,7 +74,7 @@ class Standing:
     def empty(cls, topics: Topics) -> "Standing":
         """No partition at all."""
         nothing = np.empty(0, np.int64)
-        return cls(topics, nothing, nothing, no_rows())
+        return cls(topics, nothing, nothing, no_versions())
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -91,7 +91,7 @@ class Standing:
         """The versions of those of some keys that stand, in the order of the keys."""
         places = self.place[self._at(keys)]
         if not len(places):
-            return no_rows()
+            return no_versions()
         return self.rows.take(pa.array(places)).combine_chunks()
 
     def _at(self, keys: Longs) -> Longs:

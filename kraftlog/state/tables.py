@@ -38,9 +38,9 @@ from kraftlog.state.shapes import (
     known_principals,
     known_protocols,
     named_endpoints,
-    numbered,
     of_known_topic,
     only_next_producer_id,
+    optional_number,
     possible_level,
     refit_directories,
     sorted_directories,
@@ -251,7 +251,7 @@ CLIENT_QUOTAS = StateTable(
     (
         Put(
             "CLIENT_QUOTA_RECORD",
-            (as_map("entity", "entityType"), numbered("value")),
+            (as_map("entity", "entityType"), optional_number("value")),
             deletes=("remove", True),
         ),
     ),

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kraftlog.decode.rows import row_schema
 from kraftlog.relations import TIMESTAMP
 from kraftlog.state.history import SHOWN
-from kraftlog.state.partition_events import coded
+from kraftlog.state.partition_events import working_type
 
 PUT, CHANGE = "PARTITION_RECORD", "PARTITION_CHANGE_RECORD"
 RECORD_COLUMNS = ("offset", "timestamp", "batch_leader_epoch", "record_version")
@@ -33,7 +33,7 @@ def holding_at(rows: pa.Table, offset: int) -> pa.Table:
 def as_base(versions: pa.Table) -> pa.Table:
     """Versions as the records of a base snapshot."""
     count = versions.num_rows
-    fields = [one.with_type(coded(one.type)) for one in row_schema(PUT).field(_PAYLOAD).type]
+    fields = [one.with_type(working_type(one.type)) for one in row_schema(PUT).field(_PAYLOAD).type]
     columns = {one.name: name for one, name in SHOWN["partitions"].columns}
     values = [versions.column(columns[one.name]).combine_chunks() for one in fields]
     arrays = [value.cast(one.type) for value, one in zip(values, fields, strict=True)]

@@ -103,7 +103,7 @@ def _between(rows: pa.Table, start: int, end: int) -> pa.Table:
     return rows.slice(first, after - first)
 
 
-def placed(rows: pa.RecordBatch) -> pa.RecordBatch:
+def with_offsets(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Decoded rows of a log with the offsets of their places."""
     deltas, index = rows.column("offset_delta"), rows.column("record_index")
     shift = index.to_numpy().astype(np.int64) - deltas.to_numpy().astype(np.int64)
@@ -144,7 +144,9 @@ class GatheredRows:
             for name, rows in found.items():
                 if not rows.num_rows:
                     continue
-                there = placed(rows) if first_of_batch is None else numbered(rows, first_of_batch)
+                there = (
+                    with_offsets(rows) if first_of_batch is None else numbered(rows, first_of_batch)
+                )
                 if name in TRANSACTION_TYPES and first_of_batch is not None:
                     events = in_offset_order([pa.Table.from_batches([there])])
                     self.faults += (of_snapshot(one.origin) for one in events)

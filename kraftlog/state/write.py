@@ -120,7 +120,7 @@ class Loss(NamedTuple):
     what: str
 
 
-def lost_words(lost: Sequence[Loss]) -> str:
+def losses_text(lost: Sequence[Loss]) -> str:
     """Losses in words; there must be some."""
     count = counted(len(lost), "value")
     return f"{count} cannot be written at this metadata.version, the first: {lost[0].what}"

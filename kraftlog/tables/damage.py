@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from kraftlog.errors import LakeError
 from kraftlog.plain import in_line
 from kraftlog.tables.lake import WRITER, Lake
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.parquet import lake_filesystem
 from kraftlog.tables.register import Published
 from kraftlog.tables.spec import TableSpec
 
@@ -132,7 +132,7 @@ def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int
 
 def _lost_files(lake: Lake, name: str, files: Mapping[str, int], deep: bool) -> dict[str, str]:
     """The files that are not there as they were written, and how each differs."""
-    filesystem, folder = filesystem_of(lake.path(name))
+    filesystem, folder = lake_filesystem(lake.path(name))
     listed = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
     sizes = {one.path.removeprefix(f"{folder}/"): one.size for one in listed if one.is_file}
     found = {}

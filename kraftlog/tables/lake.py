@@ -32,7 +32,7 @@ from kraftlog.log.stores import refusal, why
 from kraftlog.plain import in_line
 from kraftlog.relations import Row
 from kraftlog.tables.lease import taken_over
-from kraftlog.tables.parquet import AddedFile, filesystem_of, unwritable, write_file
+from kraftlog.tables.parquet import AddedFile, lake_filesystem, unwritable, write_file
 from kraftlog.tables.register import cut_broken_end
 from kraftlog.tables.spec import TableSpec
 
@@ -202,7 +202,7 @@ class Lake:
         Through Arrow's own file system: delta-rs' one is Python, and an Arrow thread that still
         lets go of it while the interpreter ends aborts the process.
         """
-        filesystem, folder = filesystem_of(self.path(name))
+        filesystem, folder = lake_filesystem(self.path(name))
         return self.open(name, version).to_pyarrow_dataset(
             filesystem=pafs.SubTreeFileSystem(folder, filesystem)
         )
@@ -211,7 +211,7 @@ class Lake:
         """The same without Delta's own statistics of its files: making expressions of them costs a
         second for hundreds of files. For who wants all rows, or knows which files hold them.
         """
-        filesystem, folder = filesystem_of(self.path(name))
+        filesystem, folder = lake_filesystem(self.path(name))
         files = pafs.SubTreeFileSystem(folder, filesystem)
         schema = pa.schema(self.open(name).schema().to_arrow())
         texts = [one.name for one in schema if texts_as_dictionaries and one.type == pa.string()]
@@ -240,7 +240,7 @@ class Lake:
         """What one commit of a table says.
 
         Raises FileNotFoundError where it is not there."""
-        filesystem, folder = filesystem_of(self.path(name))
+        filesystem, folder = lake_filesystem(self.path(name))
         with filesystem.open_input_stream(f"{folder}/_delta_log/{version:020d}.json") as stream:
             return [json.loads(line) for line in stream.read().splitlines()]
 
@@ -418,7 +418,7 @@ class Lake:
         """Begin the log of a table anew, without any file; what lies beside it is left to
         `upkeep`.
         """
-        filesystem, folder = filesystem_of(self.path(spec.name))
+        filesystem, folder = lake_filesystem(self.path(spec.name))
         if filesystem.get_file_info(f"{folder}/_delta_log").type != pafs.FileType.NotFound:
             filesystem.delete_dir(f"{folder}/_delta_log")
         self._forget(spec.name)
@@ -503,7 +503,7 @@ def _removals(
     """The files that are chosen by their path, or by what holds of all of their rows."""
     now = int(time.time() * 1000)
     return [
-        RemoveAction(file["path"], is_data, now, file["size_bytes"], as_text(values))
+        RemoveAction(file["path"], is_data, now, file["size_bytes"], partition_texts(values))
         for file, values in _files(table)
         if chosen(file["path"], held_by_all(file, values))
     ]
@@ -552,7 +552,7 @@ def held_by_all(file: Row, values: Row) -> Row:
 _PARTITION, _MINIMUM = "partition.", "min."
 
 
-def as_text(values: Row) -> dict[str, str | None]:
+def partition_texts(values: Row) -> dict[str, str | None]:
     """Partition values as Delta's log writes them."""
     texts = {True: "true", False: "false"}
     return {

@@ -93,7 +93,7 @@ def taken_over(root: str) -> LakeError:
 
 
 @contextmanager
-def holding(
+def lease_of(
     root: str, lease_seconds: float, wait_seconds: float, tell: Callable[[str], None]
 ) -> Iterator[Lease]:
     """Hold the lease of a lake; makes the register where there is none.

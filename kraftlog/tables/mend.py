@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 from kraftlog.relations import Row
 from kraftlog.tables.damage import Damage
 from kraftlog.tables.lake import Lake, Rewritten, held_by_all
-from kraftlog.tables.parquet import filesystem_of, write_file
+from kraftlog.tables.parquet import lake_filesystem, write_file
 from kraftlog.tables.rewrite import Without, without
 from kraftlog.tables.spec import CONTENT, PER_RUN, RUN_ID, TableSpec, decoded_tables
 
@@ -89,7 +89,7 @@ def _keep_earlier_runs(lake: Lake, spec: TableSpec, lost: frozenset[str], number
     """
     runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
     last = runs.get(number, "")
-    filesystem, folder = filesystem_of(lake.path(spec.name))
+    filesystem, folder = lake_filesystem(lake.path(spec.name))
     parts: dict[bool, list[Row]] = {True: [], False: []}
     for file, values in lake.files(spec.name):
         parts[file["path"] in lost].append(held_by_all(file, values) | {"path": file["path"]})

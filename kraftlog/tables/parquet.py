@@ -67,7 +67,7 @@ def write_file(
     # Chunks with a dictionary each would be written as plain texts.
     data = _without_empty_lists(data).unify_dictionaries()
     name = f"{_folders(values)}part-{uuid.uuid4()}.zstd.parquet"
-    filesystem, folder = filesystem_of(table_path)
+    filesystem, folder = lake_filesystem(table_path)
     path = f"{folder}/{name}"
     try:
         make_folder_of(filesystem, path)
@@ -191,14 +191,14 @@ def _leaves(field: pa.Field) -> Iterator[str]:
     yield from (f"{field.name}.{leaf}" for one in inner for leaf in _leaves(one))
 
 
-def filesystem_of(path: str) -> tuple[pafs.FileSystem, str]:
+def lake_filesystem(path: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a lake's path, and the path inside it."""
     return stores.filesystem_of(path) if is_remote(path) else (pafs.LocalFileSystem(), path)
 
 
 def open_parquet(path: str, read_dictionary: Sequence[str] | None = None) -> pq.ParquetFile:
     """A Parquet file by its whole path; of some columns the texts stay codes of dictionaries."""
-    filesystem, inner = filesystem_of(path)
+    filesystem, inner = lake_filesystem(path)
     return pq.ParquetFile(inner, filesystem=filesystem, read_dictionary=read_dictionary)
 
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.relations import Row
-from kraftlog.tables.lake import Rewritten, as_text
+from kraftlog.tables.lake import Rewritten, partition_texts
 from kraftlog.tables.parquet import open_parquet, slices_of, write_file
 
 
-def merged(
+def merged_files(
     table_path: str, files: Sequence[tuple[Row, Row]], least: int, most_bytes: int
 ) -> Iterator[Rewritten]:
     """One file for each group of at least so many; several where it would hold more bytes of files
@@ -63,7 +63,7 @@ def without(
         with open_parquet(f"{table_path}/{file['path']}") as source:
             held = source.read(columns=[gone.column])
         if pc.any(gone.found_in(held), min_count=0).as_py():
-            yield _rewritten(table_path, as_text(values), [file["path"]], gone)
+            yield _rewritten(table_path, partition_texts(values), [file["path"]], gone)
 
 
 _Group = tuple[tuple[tuple[str, str | None], ...], int]
@@ -75,7 +75,7 @@ def _groups(table_path: str, files: Iterable[tuple[Row, Row]]) -> dict[_Group, l
     for file, values in sorted(files, key=lambda one: one[0]["modification_time"]):
         with open_parquet(f"{table_path}/{file['path']}") as source:
             count, _ = slices_of(source.metadata)
-        found[tuple(as_text(values).items()), count].append(file["path"])
+        found[tuple(partition_texts(values).items()), count].append(file["path"])
     return found
 
 

@@ -15,8 +15,8 @@ import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import filesystem_of
-from kraftlog.tables.rewrite import Without, merged, without
+from kraftlog.tables.parquet import lake_filesystem
+from kraftlog.tables.rewrite import Without, merged_files, without
 from kraftlog.tables.spec import PER_RUN, RUN_ID, RUNS, TableSpec
 
 SMALL_BYTES = 2 << 20
@@ -42,7 +42,7 @@ def compact(lake: Lake, spec: TableSpec, least: int) -> int:
     small = [one for one in lake.files(spec.name) if one[0]["size_bytes"] < SMALL_BYTES]
     if len(small) < least:
         return 0
-    done = list(merged(lake.path(spec.name), small, least, MERGED_BYTES))
+    done = list(merged_files(lake.path(spec.name), small, least, MERGED_BYTES))
     if done:
         lake.replace(spec, done)
     return sum(len(one.removed) for one in done)
@@ -74,7 +74,7 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
 
     `check` raises where the lake is no longer ours; it is called right before files are deleted."""
     table = lake.open(name)
-    filesystem, folder = filesystem_of(lake.path(name))
+    filesystem, folder = lake_filesystem(lake.path(name))
     log = _log_entries(filesystem, folder)
     if oldest - max(log["checkpoint.parquet"], default=0) >= _ENTRIES:
         DeltaTable(lake.path(name), version=oldest).create_checkpoint()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.fs as pafs
 
-from kraftlog.tables.parquet import filesystem_of, make_folder_of
+from kraftlog.tables.parquet import lake_filesystem, make_folder_of
 
 
 def write_whole(path: str, content: bytes) -> None:
@@ -16,7 +16,7 @@ def write_whole(path: str, content: bytes) -> None:
     one: what it leads to is written. A pipe or a device is no file that could be replaced: it is
     written to. An object store shows an object when it is whole.
     """
-    filesystem, inner = filesystem_of(path)
+    filesystem, inner = lake_filesystem(path)
     if not isinstance(filesystem, pafs.LocalFileSystem):
         with filesystem.open_output_stream(inner) as stream:
             stream.write(content)

@@ -15,7 +15,7 @@ from kraftlog.errors import LakeError
 from kraftlog.pipeline import run
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import compact_lake
-from kraftlog.pipeline.object_lives import ObjectLives, object_lives
+from kraftlog.pipeline.object_lives import ObjectLives, lives_of
 from kraftlog.pipeline.run import Run, newest_run
 from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.writing import writing
@@ -50,7 +50,7 @@ class Lab:
 
     def lives(self) -> ObjectLives:
         run = Run(self.options, self.lake, InProcess)
-        return object_lives(self.lake, run.lineages[0])
+        return lives_of(self.lake, run.lineages[0])
 
     def lives_from_nothing(self) -> ObjectLives:
         with pytest.MonkeyPatch.context() as patch:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.log.batch import HEADER_SIZE, MIN_RECORD_SIZE
-from kraftlog.quorum.chain import whole
+from kraftlog.quorum.chain import whole_log
 from kraftlog.quorum.divergence import batches_to_describe, compare
 from kraftlog.quorum.epochs import EpochEnd, offset_for_leader_epoch, vector_of
 from kraftlog.quorum.evidence import (
@@ -330,7 +330,7 @@ def test_runs_of_a_log(log: list[Placed]) -> None:
     (lineage,) = lineages(found)
     told = [(one.base, one.start_offset, one.end_offset, one.is_last) for one in stretches(lineage)]
     assert told == [(None, 0, end, True) for _, end in from_zero]
-    links = whole(found.logs[0])
+    links = whole_log(found.logs[0])
     assert links.base.tolist() == [one.base for one in log]
     assert links.end.tolist() == [one.end for one in log]
     assert links.row.tolist() == list(range(len(log)))

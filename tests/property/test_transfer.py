@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.decode.interpreter import default_of, read_message
+from kraftlog.decode.interpreter import absent_value, read_message
 from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
@@ -114,7 +114,7 @@ def message(random: Random, spec: VersionSpec) -> dict[str, Any]:
     value = {field.json: field_value(random, spec, field) for field in spec.plain}
     for field in spec.tagged.values():
         absent = random.random() < 0.4
-        value[field.json] = default_of(field) if absent else field_value(random, spec, field)
+        value[field.json] = absent_value(field) if absent else field_value(random, spec, field)
     return value
 
 

@@ -11,7 +11,7 @@ from random import Random
 from kraftlog.log.batch import HEADER_SIZE, LOG_APPEND_TIME
 from kraftlog.message.catalogue import metadata_specs
 from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
-from kraftlog.state.encode import encode_batch, unsigned_varint, varint
+from kraftlog.state.encode import encode_batch, encoded_unsigned_varint, encoded_varint
 from kraftlog.wire import FIXED
 from tests.property.engines import sealed
 
@@ -43,10 +43,14 @@ class Wild:
         inside = bytearray(1)
         inside += self._varint(self._random.randrange(-(1 << 40), 1 << 40) if odd() else 0)
         inside += self._varint(self._random.randrange(-(1 << 31), 1 << 31) if odd() else index)
-        inside += varint(3) + b"key" if odd() else varint(-1)
+        inside += encoded_varint(3) + b"key" if odd() else encoded_varint(-1)
         value = self.value()
-        inside += varint(-1) if odd() else varint(len(value)) + value
-        inside += varint(1) + varint(1) + b"h" + varint(-1) if odd() else varint(0)
+        inside += encoded_varint(-1) if odd() else encoded_varint(len(value)) + value
+        inside += (
+            encoded_varint(1) + encoded_varint(1) + b"h" + encoded_varint(-1)
+            if odd()
+            else encoded_varint(0)
+        )
         if odd():
             inside += b"\x00"
         length = len(inside) + (self._random.choice([-1, 1]) if odd() and odd() else 0)
@@ -68,7 +72,7 @@ class Wild:
 
     def message(self, spec: MessageSpec, version: int) -> bytes:
         """Frame version, api key, version, message, all of them normal."""
-        head = b"".join(unsigned_varint(one) for one in (1, int(spec.id or 0), version))
+        head = b"".join(encoded_unsigned_varint(one) for one in (1, int(spec.id or 0), version))
         return head + self._struct(spec.at(version))
 
     def _struct(self, spec: VersionSpec) -> bytes:
@@ -123,10 +127,10 @@ class Wild:
         return self._unsigned(max(size + 1 + lie, 0) & 0xFFFFFFFF)
 
     def _varint(self, value: int) -> bytes:
-        return self._stretched(varint(value))
+        return self._stretched(encoded_varint(value))
 
     def _unsigned(self, value: int) -> bytes:
-        return self._stretched(unsigned_varint(value))
+        return self._stretched(encoded_unsigned_varint(value))
 
     def _stretched(self, raw: bytes) -> bytes:
         """The same number in more bytes than it needs, once in a while."""

@@ -17,7 +17,7 @@ from kraftlog.config import load_options
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.audit import recorded_exit_code
 from kraftlog.pipeline.every_table import all_tables
-from kraftlog.pipeline.keeping import check, compact_lake, expire_lake
+from kraftlog.pipeline.keeping import compact_lake, expire_lake, lake_damage
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import Outcome, run_pipeline, run_steps
 from kraftlog.tables.lake import Lake, LakeTable, held_by_all
@@ -171,16 +171,16 @@ def test_what_is_damaged_is_told_and_rebuilt(
 ) -> None:
     lab.again()
     options = load_options({"lake": lab.lake.root})
-    assert not check(options).damaged
+    assert not lake_damage(options).damaged
     HARM[what](lab)
-    damaged = check(options).damaged
+    damaged = lake_damage(options).damaged
     assert damaged
     assert lab.run().exit_code == 0
     said = capsys.readouterr().err
     assert all(f"{one.partition(':')[0]} is damaged" in said for one in damaged)
     assert "their records are lost" not in said
     assert lab.contents() == lab.known
-    assert not check(options).damaged
+    assert not lake_damage(options).damaged
     assert not lab.run().is_new, "it is whole"
     assert all("path" in held_by_all(*one) for one in lab.lake.files("batches")), "one file each"
 
@@ -197,7 +197,7 @@ def test_a_check_reads_the_log_of_each_table_once(
         begin(self, path, **how)
 
     monkeypatch.setattr(LakeTable, "__init__", noted)
-    assert not check(load_options({"lake": lab.lake.root})).damaged
+    assert not lake_damage(load_options({"lake": lab.lake.root})).damaged
     assert sorted(opened) == sorted(all_tables())
 
 
@@ -242,7 +242,7 @@ def test_rows_of_earlier_runs_that_are_lost_are_named(
         assert f"{findings} holds no rows of run 1 any more: whatever it told of them" in said
         assert said.count("any more") == 1
         assert len(lab.lake.rows_of_run("findings", run_id)) == len(kept)
-        checked = check(load_options({"lake": lab.lake.root}))
+        checked = lake_damage(load_options({"lake": lab.lake.root}))
         assert "findings holds no rows of run 1, and no input" in checked.summary
         lake = ["--lake", lab.lake.root]
         assert main(["changes", *lake, "--since", "1", "--run", "2"]) == 0
@@ -358,4 +358,4 @@ def test_a_lake_is_kept_small_by_hand(lab: Lab) -> None:
     folders = (Path(lab.lake.path(name)) for name in all_tables())
     on_disk = sum(len(list(one.rglob("part-*.parquet"))) for one in folders)
     assert on_disk == sum(len(lab.lake.files(name)) for name in all_tables())
-    assert check(load_options({"lake": lab.lake.root, "verify": True})).damaged == []
+    assert lake_damage(load_options({"lake": lab.lake.root, "verify": True})).damaged == []

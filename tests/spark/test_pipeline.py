@@ -182,7 +182,7 @@ def test_no_secret_reaches_a_table(isolated: Lab) -> None:
 def test_a_second_run_writes_nothing(isolated: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it look at the quorum once more: that takes half a second for each gigabyte."""
     asked: list[Lake] = []
-    monkeypatch.setattr(run, "quorum_of", lambda lake, *_: asked.append(lake))
+    monkeypatch.setattr(run, "recorded_quorum", lambda lake, *_: asked.append(lake))
     before = isolated.versions()
     assert isolated.run() == 0
     assert isolated.versions() == before

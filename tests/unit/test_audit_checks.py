@@ -12,7 +12,7 @@ import pytest
 
 from kraftlog.audit import disk_checks, health_checks, partition_checks, voter_checks
 from kraftlog.audit.catalogue import CATALOGUE
-from kraftlog.audit.check import declared_in
+from kraftlog.audit.check import checks_in
 from kraftlog.audit.run import AuditResult, Finding
 from tests.unit.audit_logs import (
     HEADER_SIZE,
@@ -722,9 +722,7 @@ def test_a_healthy_quorum_has_no_finding(tmp_path: Path) -> None:
     # free on its disks.
     modules = (partition_checks, health_checks, voter_checks, disk_checks)
     of_pairs = {"snapshot_not_too_often", "snapshot_times_in_order"}  # of two snapshots
-    assert (
-        set(reasons) <= {one.name for module in modules for one in declared_in(module)} | of_pairs
-    )
+    assert set(reasons) <= {one.name for module in modules for one in checks_in(module)} | of_pairs
     assert "the logs grow by" in (reasons["disk_has_room"] or "")
     assert all(one.judged for one in result.results if one.result == "passed")
     assert result.verdict.grade == "sound"

@@ -27,7 +27,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copies import copy_explains
 from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
-from kraftlog.quorum.divergence import Comparisons, alike_groups, compare, truncation_offset
+from kraftlog.quorum.divergence import Comparisons, alike_groups, compare, end_after_repair
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.joining import busiest_hour
@@ -652,9 +652,9 @@ def test_truncation_follows_the_epochs(tmp_path: Path) -> None:
     nodes[0].append(leader_change(12, 3, 1, LATER))
     found = quorum_of(tmp_path)
     logs = found.by_label
-    assert truncation_offset(logs["3"], logs["1"]) == 12
-    assert truncation_offset(logs["2"], logs["1"]) == 12
-    assert truncation_offset(logs["1"], logs["2"]) == 12
+    assert end_after_repair(logs["3"], logs["1"]) == 12
+    assert end_after_repair(logs["2"], logs["1"]) == 12
+    assert end_after_repair(logs["1"], logs["2"]) == 12
 
 
 @pytest.mark.parametrize(

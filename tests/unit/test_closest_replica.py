@@ -29,7 +29,7 @@ from kraftlog.simulate.out_of_range import (
     Decision,
     Offsets,
     Policy,
-    classify,
+    case_of,
     fetch_error,
     next_step,
     reset,
@@ -91,7 +91,7 @@ BEHIND = Offsets(log_start=10, log_end=100, leader_high_watermark=130)
 )
 def test_the_cases_and_their_borders(replica: Offsets, offset: int, case: Case) -> None:
     """KIP-392."""
-    assert classify(replica, offset) == case
+    assert case_of(replica, offset) == case
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.audit import coverage
 from kraftlog.audit.collect import collect
-from kraftlog.audit.coverage import BASE, Coverage, JudgedRange, places
+from kraftlog.audit.coverage import BASE, Coverage, JudgedRange, judged_ranges
 from kraftlog.audit.verdict import Grade, Lag, Verdict, lagging, verdict_of
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.redaction import Redactor
@@ -300,16 +300,16 @@ def test_what_the_replay_has_judged(tmp_path: Path) -> None:
         gaps = (("1", "torn"),) if own else (("1", "torn"), ("3", begins))
         assert subject(found) == Coverage(ALL if own else (), gaps, nothing)
         both = (JudgedRange(None, 0, 6), JudgedRange(None, 8, 12))
-        assert places(found, subject(found), of_state=True) == (both if own else ())
+        assert judged_ranges(found, subject(found), of_state=True) == (both if own else ())
 
 
 def test_where_a_check_has_looked(tmp_path: Path) -> None:
     quorum(tmp_path)[1].segment(0).unlink()
     found = quorum_of(tmp_path)
     told = (JudgedRange("2", 6, 12), JudgedRange("1", 0, 12))
-    assert places(found, Coverage(("2", "1")), of_state=False) == told
+    assert judged_ranges(found, Coverage(("2", "1")), of_state=False) == told
     # Where nothing was replayed a check of the state tells the logs, too.
-    assert places(found, Coverage(("2", "1")), of_state=True) == told
+    assert judged_ranges(found, Coverage(("2", "1")), of_state=True) == told
 
 
 # --- the verdict ---------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 from kraftlog.cli import build_parser, main
 from kraftlog.commands.command import every_parser, own_arguments
-from kraftlog.commands.listing import readable
+from kraftlog.commands.listing import readable_row
 from kraftlog.commands.manual import SHELLS, manual_page
 from tests.bare import ROOT
 
@@ -178,10 +178,10 @@ def test_a_range_that_holds_nothing_is_refused(capsys: pytest.CaptureFixture[str
 
 def test_odd_times_and_places_stay() -> None:
     row = {"path": "/elsewhere/x.log", "timestamp": -1, "max_timestamp": 1 << 62, "offset": 5}
-    shown = readable({"/quorum/1": "1"}, row)
+    shown = readable_row({"/quorum/1": "1"}, row)
     assert shown == {**row, "timestamp": None}
-    assert readable({}, {"fault": "torn_batch"}) == {"fault": "torn_batch"}
-    assert readable({}, {"timestamp": 999})["timestamp"] == "1970-01-01 00:00:00.999"
+    assert readable_row({}, {"fault": "torn_batch"}) == {"fault": "torn_batch"}
+    assert readable_row({}, {"timestamp": 999})["timestamp"] == "1970-01-01 00:00:00.999"
 
 
 @pytest.mark.parametrize(

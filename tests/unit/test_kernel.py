@@ -96,7 +96,7 @@ def guarded(
     if how == "checked":
         folder = tmp_path_factory.mktemp(how)
         made = build.build(folder, name.removeprefix("kernel."), CHECKED)
-    library = kernel.loaded(made)
+    library = kernel.loaded_library(made)
     with pytest.MonkeyPatch.context() as patch:
         for module in (kernel, folding):
             patch.setattr(module, "library", lambda: library)

@@ -19,12 +19,12 @@ from kraftlog.log.directory import find_replicas, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.message.catalogue import spec_of
-from kraftlog.pipeline.keeping import check
+from kraftlog.pipeline.keeping import lake_damage
 from kraftlog.pipeline.run import lake_key
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.state.encode import encode_batch, metadata_record
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.lease import holding
+from kraftlog.tables.lease import lease_of
 from kraftlog.tables.register import Published
 from kraftlog.tables.spec import decoded_tables
 from tests.property.engines import flipped, sealed
@@ -62,12 +62,12 @@ def test_a_broken_key_is_refused(tmp_path: Path, content: bytes) -> None:
 def test_a_lake_of_which_only_a_killed_first_run_began_gets_its_key(tmp_path: Path) -> None:
     """Its tables are there, as the next run puts its token into them, and no run has finished."""
     options = load_options({"lake": str(tmp_path)})
-    with holding(str(tmp_path), 60, 0, print) as lease:
+    with lease_of(str(tmp_path), 60, 0, print) as lease:
         lake = Lake(str(tmp_path), lease.token, lease.opened)
         lake.fence(decoded_tables().values())
-    assert not check(options).damaged
+    assert not lake_damage(options).damaged
     assert not (tmp_path / KEY).exists(), "to check writes nothing"
-    with holding(str(tmp_path), 60, 0, print) as lease:
+    with lease_of(str(tmp_path), 60, 0, print) as lease:
         lake = Lake(str(tmp_path), lease.token, lease.opened)
         key = lake_key(lake)
         spec = decoded_tables()["runs"]
@@ -77,24 +77,24 @@ def test_a_lake_of_which_only_a_killed_first_run_began_gets_its_key(tmp_path: Pa
     with pytest.raises(LakeError, match="put its backup back"):
         lake_key(lake)
     with pytest.raises(LakeError, match="put its backup back"):
-        check(options)
+        lake_damage(options)
 
 
 @pytest.mark.parametrize("content", [None, b"short"])
 def test_a_check_names_a_key_that_nothing_rebuilds(tmp_path: Path, content: bytes | None) -> None:
     options = load_options({"lake": str(tmp_path)})
-    with holding(str(tmp_path), 60, 0, print) as lease:
+    with lease_of(str(tmp_path), 60, 0, print) as lease:
         spec = decoded_tables()["runs"]
         lake = Lake(str(tmp_path), lease.token, lease.opened)
         lake.write(spec, spec.schema.empty_table(), 1)
         (tmp_path / KEY).write_bytes(bytes(KEY_SIZE))
         lease.say(published=(Published(1, {"runs": 1}, {"runs": 0}),))
-    assert not check(options).damaged
+    assert not lake_damage(options).damaged
     (tmp_path / KEY).unlink()
     if content is not None:
         (tmp_path / KEY).write_bytes(content)
     with pytest.raises(LakeError, match="put its backup back"):
-        check(options)
+        lake_damage(options)
 
 
 # --- What is stored ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import pytest
 
 from kraftlog.errors import LakeError
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.lease import Lease, holding
+from kraftlog.tables.lease import Lease, lease_of
 from kraftlog.tables.register import Register, cut_broken_end
 from kraftlog.tables.spec import TableSpec, decoded_tables
 
@@ -32,7 +32,7 @@ FRESH.set_forkserver_preload(["tests.conftest", __name__])
 
 def hold(root: str, *, lease: float = 60, wait: float = 0, told: list[str] | None = None) -> Any:
     sentences = [] if told is None else told
-    return holding(root, lease, wait, sentences.append)
+    return lease_of(root, lease, wait, sentences.append)
 
 
 def write(root: str, lease: Lease, number: int, spec: TableSpec = FILES) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kraftlog.metrics.amplification import BrokerEvent, Bursts, amplification_rows
 from kraftlog.metrics.churn import churn_rows
-from kraftlog.metrics.elections import election_rows, elections_per_day
+from kraftlog.metrics.elections import elections_of, elections_per_day
 from kraftlog.metrics.known_lives import ENDED_VERSIONS, end_rows, known_lives, life_rows
 from kraftlog.metrics.objects import OPEN, Changes, Ends, Lives
 from kraftlog.metrics.policy import PolicyLimits, Simulator
@@ -128,7 +128,7 @@ def test_changes_agree_with_the_rule_told_in_sets(
 
 def test_a_log_without_batches_has_no_measures() -> None:
     log = log_of(0)
-    assert election_rows(log) == []
+    assert elections_of(log) == []
     assert elections_per_day(log) is None
     assert churn_rows(log, {"topics": history([], base=("a",), start=7)}) == []
     assert amplification_rows(Bursts(log, [BrokerEvent(3, 1, "fenced", "X")]), 3) == []
@@ -144,7 +144,7 @@ def test_leadership_that_goes_to_and_fro() -> None:
     whole = log_of(7, [0, 10, 20, 30, hour + 5, hour + 6, 5 * hour])
     epochs = np.array([1, 1, 2, 5, 6, 6, 7])
     log = replace(whole, epochs=epochs, leaders={1: 1, 2: 2, 5: 1, 6: 3, 7: 1})
-    rows = election_rows(log)
+    rows = elections_of(log)
     assert [row["batch_leader_epoch"] for row in rows] == [1, 2, 5, 6, 7]
     assert [row["skipped_epochs"] for row in rows] == [0, 0, 2, 0, 0]
     assert [row["tenure_ms"] for row in rows] == [20, 10, hour - 25, 4 * hour - 5, 0]
@@ -166,7 +166,7 @@ def test_leadership_that_goes_to_and_fro() -> None:
     assert [row["end_timestamp"] for row in rows] == [
         moment(one) for one in (*starts[1:], 5 * hour)
     ]
-    assert election_rows(log_of(0)) == []
+    assert elections_of(log_of(0)) == []
 
 
 def test_a_state_is_known_from_its_base_snapshot_on() -> None:

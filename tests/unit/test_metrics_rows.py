@@ -28,7 +28,7 @@ from kraftlog.metrics.record_totals import (
     growth_rows,
     in_batches,
     mean_size_bytes,
-    merged,
+    merged_totals,
     record_size_rows,
     sizes_of_snapshot,
     totals_of,
@@ -181,7 +181,9 @@ def test_totals_are_those_of_plain_counting(
                 added = (1, size, 4, HEADER_SIZE * (index == 0))
                 sums = [one + more for one, more in zip(had, added, strict=False)]
                 expected[key] = [*sums, min(had[4], size), max(had[5], size)]
-    found = {tuple(one.values())[:5]: list(one.values())[5:] for one in merged(parts).to_pylist()}
+    found = {
+        tuple(one.values())[:5]: list(one.values())[5:] for one in merged_totals(parts).to_pylist()
+    }
     assert found == dict(expected)
 
 

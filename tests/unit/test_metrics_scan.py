@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from kraftlog.metrics.amplification import BrokerEvent, Bursts
 from kraftlog.metrics.compaction import OffsetMap
-from kraftlog.metrics.numbering import KeyNumbers, last_of_each, numbered
+from kraftlog.metrics.numbering import KeyNumbers, last_of_each, numbered_values
 from kraftlog.metrics.record_totals import (
     LOG,
     SNAPSHOT,
     frame_sizes,
     in_batches,
-    merged,
+    merged_totals,
     totals_of,
 )
 from kraftlog.pipeline import record_scan
@@ -43,8 +43,8 @@ def test_values_of_any_type_are_numbered_null_like_a_value(
     values: pa.Array, numbers: list[int]
 ) -> None:
     known: dict[object, int] = {}
-    assert numbered(values, known).tolist() == numbers
-    assert numbered(pa.chunked_array([values[2:], values[:1]]), known).tolist() == [
+    assert numbered_values(values, known).tolist() == numbers
+    assert numbered_values(pa.chunked_array([values[2:], values[:1]]), known).tolist() == [
         *numbers[2:], 0
     ]  # fmt: skip
 
@@ -132,7 +132,7 @@ def test_totals_are_those_of_the_records_one_by_one(
             expected[LOG, None, moment(ms // HOUR_MS * HOUR_MS), "T", version].append(one)
         if batch == "d":
             expected[SNAPSHOT, batch, moment(ms // HOUR_MS * HOUR_MS), "T", version].append(one)
-    found = merged([totals_of(rows, sizes, held)]).to_pylist()
+    found = merged_totals([totals_of(rows, sizes, held)]).to_pylist()
     assert len(found) == len(expected)
     for row in found:
         keys = ("source", "batch_id", "window_start", "type", "record_version")

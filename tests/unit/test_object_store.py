@@ -14,8 +14,8 @@ import pytest
 
 from kraftlog.errors import LakeError
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.lease import holding
-from kraftlog.tables.parquet import filesystem_of
+from kraftlog.tables.lease import lease_of
+from kraftlog.tables.parquet import lake_filesystem
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.spec import decoded_tables
 from tests.s3_server import s3_bucket
@@ -32,7 +32,7 @@ def bucket() -> Iterator[str]:
 
 
 def hold(root: str, lease: float = 60, wait: float = 0) -> Any:
-    return holding(root, lease, wait, lambda _: None)
+    return lease_of(root, lease, wait, lambda _: None)
 
 
 def hold_for_ever(root: str, ready: Any) -> None:
@@ -72,7 +72,7 @@ def test_a_killed_owner_is_taken_over_and_a_stalled_one_fenced(bucket: str) -> N
 
 
 def take_turns(root: str, turns: int) -> None:
-    filesystem, folder = filesystem_of(root)
+    filesystem, folder = lake_filesystem(root)
     counter = f"{folder}/count"
     for _ in range(turns):
         with hold(root, wait=120):
@@ -92,13 +92,13 @@ def test_writers_that_begin_at_once_take_turns(bucket: str) -> None:
     for one in writers:
         one.join()
     assert [one.exitcode for one in writers] == [0] * 3
-    filesystem, folder = filesystem_of(root)
+    filesystem, folder = lake_filesystem(root)
     with filesystem.open_input_stream(f"{folder}/count") as stream:
         assert stream.read() == b"12"
 
 
 def test_a_folder_of_other_things_is_refused(bucket: str) -> None:
-    filesystem, folder = filesystem_of(f"{bucket}/other")
+    filesystem, folder = lake_filesystem(f"{bucket}/other")
     with filesystem.open_output_stream(f"{folder}/letter.txt") as stream:
         stream.write(b"x")
     with pytest.raises(LakeError, match=r"holds other things \(letter.txt\)"):

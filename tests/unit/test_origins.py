@@ -31,7 +31,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import RetentionLimits, limits_of
+from kraftlog.quorum.retention import RetentionLimits, retention_limits
 from kraftlog.quorum.settings import (
     BETWEEN,
     FETCH_TIMEOUT,
@@ -346,7 +346,7 @@ class WatchedLimits(RetentionLimits):
 
 def _watched_limits(one: ReplicaEvidence) -> RetentionLimits:
     before = set(_ASKED)
-    found = limits_of(one)
+    found = retention_limits(one)
     _ASKED.clear()
     _ASKED.update(before)
     return WatchedLimits(*(getattr(found, name) for name in _LIMITS))
@@ -392,7 +392,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             return setting(self, key)
 
         patch.setattr(ReplicaEvidence, "setting", told)
-        patch.setattr(disk_checks, "limits_of", _watched_limits)
+        patch.setattr(disk_checks, "retention_limits", _watched_limits)
         damages = [one.damage for one in FAULTS if f"check {one.check}" in checks]
         for number, damage in enumerate([*damages, _acl_gone]):
             root = tmp_path_factory.mktemp(f"{number}")

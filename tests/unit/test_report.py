@@ -18,7 +18,7 @@ from kraftlog.pipeline.page import write_audit_page, write_lake_page
 from kraftlog.report.actions import ACTIONS, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.churn_charts import elections
-from kraftlog.report.marks import epoch_marks, finding_marks, start_marks, whole, zooms
+from kraftlog.report.marks import epoch_marks, finding_marks, full_extent, start_marks, zooms
 from kraftlog.report.page import render_page
 from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import BrokerLoad, status_of
@@ -122,7 +122,7 @@ def test_a_legend_shows_the_colours_that_are_drawn() -> None:
 def test_more_than_six_epochs_repeat_no_colour() -> None:
     epochs = tuple(epoch("1", number, number * 20, number * 20 + 20) for number in range(30))
     data = page([replica("1", 1, 600)], epochs=epochs)
-    colours = [one["colour"] for one in epoch_marks(data, whole(data))]
+    colours = [one["colour"] for one in epoch_marks(data, full_extent(data))]
     assert len(set(colours)) == len(colours) == 30
 
 
@@ -558,7 +558,7 @@ def test_very_short_epochs_are_drawn_together() -> None:
     epochs = [epoch("1", 1, 0, 90_000)]
     epochs += [epoch("1", 2 + n, 90_000 + n, 90_001 + n) for n in range(500)]
     data = page([replica("1", 1, 90_500)], epochs=tuple(epochs))
-    first, rest = epoch_marks(data, whole(data))
+    first, rest = epoch_marks(data, full_extent(data))
     assert (first["start"], first["end"]) == (0, 90_000)
     assert (rest["start"], rest["end"]) == (90_000, 90_500)
     assert "500 epochs, 2–501" in rest["label"]
@@ -567,7 +567,7 @@ def test_very_short_epochs_are_drawn_together() -> None:
 def test_equal_epochs_have_equal_colours() -> None:
     data = audited(str(DATA / "steady-live" / "replicas"))
     colours: dict[str, set[str]] = {}
-    for one in epoch_marks(data, whole(data)):
+    for one in epoch_marks(data, full_extent(data)):
         colours.setdefault(one["text"], set()).add(one["colour"])
     assert all(len(found) == 1 for found in colours.values())
     assert len(set.union(*colours.values())) == len(colours) == 4
@@ -577,7 +577,7 @@ def test_marks_that_would_cover_each_other_are_one() -> None:
     found = [finding("log_matching", "1", "warning", offset=at) for at in (100, 101, 900)]
     found.append(finding("batch_crc_valid", "1", offset=103))
     data = page([replica("1", 1, 1000)], found)
-    window = whole(data)
+    window = full_extent(data)
     near, far = start_marks(finding_marks(data, window), window, 10)
     assert (near["at"], near["text"], near["colour"]) == (100, "100 +2", "var(--critical)")
     assert (far["at"], far["text"]) == (900, "900")

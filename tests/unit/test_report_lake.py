@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.report.from_lake import SLICES, broker_loads, page_of_lake, type_counts
+from kraftlog.report.from_lake import SLICES, broker_loads, counts_by_type, page_of_lake
 from kraftlog.report.page import render_page
 from kraftlog.report.view import BrokerLoad
 from kraftlog.tables.lake import Lake
@@ -98,7 +98,7 @@ def record(identity: str, record_type: str, when: datetime | None) -> Row:
 def test_records_are_counted_by_type_and_time(small: Lake) -> None:
     times = [NOON + timedelta(seconds=n) for n in range(480)]
     log(small, times, [NOON + timedelta(seconds=5)] * 1000)
-    found = type_counts(small)
+    found = counts_by_type(small)
     assert sum(one.count for one in found) == 480, "what only checkpoints hold does not count"
     assert {one.type for one in found} == {"NO_OP_RECORD", "TOPIC_RECORD"}
     assert {one.count for one in found} == {5}
@@ -110,7 +110,7 @@ def test_records_are_counted_by_type_and_time(small: Lake) -> None:
 def test_a_stray_clock_does_not_squeeze_the_others(small: Lake) -> None:
     times = [NOON + timedelta(seconds=n) for n in range(2000)]
     log(small, [*times, NOON + timedelta(days=9000)])
-    found = type_counts(small)
+    found = counts_by_type(small)
     assert max(one.end for one in found) < NOON + timedelta(hours=1)
     assert sum(one.count for one in found) >= 1990
 
@@ -137,7 +137,7 @@ def test_records_with_times_of_their_own_are_counted_by_these(small: Lake) -> No
 def found(small: Lake) -> Counter[tuple[str, int]]:
     """Counts by type and number of the slice, over 480 seconds from noon on."""
     counts: Counter[tuple[str, int]] = Counter()
-    for one in type_counts(small):
+    for one in counts_by_type(small):
         counts[one.type, int((one.start - NOON) / (one.end - one.start))] += one.count
     return counts
 
@@ -196,7 +196,7 @@ def test_counts_are_those_of_the_records(
             told = zip(names, times, strict=True)
             expected += [(name, at) for name, at in told if at is not None]
     publish(lake, batches, contents, records)
-    counts = type_counts(lake)
+    counts = counts_by_type(lake)
     for one in counts:
         times_of_type = [at for name, at in expected if name == one.type]
         assert one.count == sum(one.start <= at < one.end for at in times_of_type)
@@ -214,12 +214,12 @@ def extent(batches: list[Row]) -> tuple[datetime, datetime]:
 
 def test_no_time_no_chart(small: Lake) -> None:
     log(small, [])
-    assert type_counts(small) == ()
+    assert counts_by_type(small) == ()
 
 
 def test_one_moment_is_one_slice(small: Lake) -> None:
     log(small, [NOON] * 4)
-    assert [(one.start, one.count) for one in type_counts(small)] == [(NOON, 2), (NOON, 2)]
+    assert [(one.start, one.count) for one in counts_by_type(small)] == [(NOON, 2), (NOON, 2)]
 
 
 def test_a_lake_that_was_only_decoded_has_a_page(small: Lake) -> None:

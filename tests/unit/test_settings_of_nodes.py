@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.log.sidefiles import read_disk_free
 from kraftlog.quorum.evidence import ReplicaEvidence, SideFile, no_batches
-from kraftlog.quorum.retention import RetentionLimits, limits_of
+from kraftlog.quorum.retention import RetentionLimits, retention_limits
 from kraftlog.quorum.settings import default_of
 from kraftlog.quorum.voters import (
     configured_places,
@@ -75,12 +75,12 @@ def test_kafkas_own_defaults(name: str, value: int) -> None:
 
 
 def test_limits_are_kafkas_where_nothing_else_is_said() -> None:
-    assert limits_of(replica()) == RetentionLimits()
+    assert retention_limits(replica()) == RetentionLimits()
     set_here = replica(metadata_max_retention_bytes=" 7 ", metadata_max_retention_ms="-1")
-    assert limits_of(set_here) == RetentionLimits(max_bytes=7, max_ms=-1)
-    assert limits_of(replica(metadata_max_retention_bytes="9" * 5000)) == RetentionLimits()
-    assert limits_of(replica(metadata_max_retention_ms=str(2**63))) == RetentionLimits()
-    assert limits_of(replica(metadata_max_retention_ms=str(2**63 - 1))).max_ms == 2**63 - 1
+    assert retention_limits(set_here) == RetentionLimits(max_bytes=7, max_ms=-1)
+    assert retention_limits(replica(metadata_max_retention_bytes="9" * 5000)) == RetentionLimits()
+    assert retention_limits(replica(metadata_max_retention_ms=str(2**63))) == RetentionLimits()
+    assert retention_limits(replica(metadata_max_retention_ms=str(2**63 - 1))).max_ms == 2**63 - 1
 
 
 HEAD = "Filesystem 1024-blocks Used Available Capacity Mounted on\n"

@@ -32,7 +32,7 @@ from kraftlog.metrics.tombstones import Deletions, horizon_of, horizon_rows
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import RetentionLimits, limits_of
+from kraftlog.quorum.retention import RetentionLimits, retention_limits
 from kraftlog.simulate.liveness import (
     Link,
     count_to_keep,
@@ -186,7 +186,7 @@ def test_a_node_s_own_settings(tmp_path: Path) -> None:
         "metadata.max.retention.ms=nonsense\n"
     )
     log = log_of(tmp_path, own)
-    assert limits_of(log.evidence) == RetentionLimits(between_bytes=1_000_000)
+    assert retention_limits(log.evidence) == RetentionLimits(between_bytes=1_000_000)
     rows = {row["interval_ms"]: row for row in advice_rows(log, 6 * MB, 24 * MB, 2 * MB)}
     assert rows[7_200_000]["chosen_by"] == "own"
     # 1 MB is written in an hour, before two of them have passed.
@@ -202,7 +202,10 @@ def test_policies_and_retention_go_by_a_node_s_own_settings(tmp_path: Path) -> N
     )
     log = log_of(tmp_path, own)
     assert limits_of_node(log) == PolicyLimits(max_bytes=4096, max_interval_ms=NEVER_MS)
-    assert (limits_of(log.evidence).max_bytes, limits_of(log.evidence).max_ms) == (1, 7 * DAY_MS)
+    assert (retention_limits(log.evidence).max_bytes, retention_limits(log.evidence).max_ms) == (
+        1,
+        7 * DAY_MS,
+    )
     assert START_LAG_MS == 7 * DAY_MS
     # 1 may keep one byte; 2 and 3, which set nothing, keep both of theirs.
     for number in (1, 2, 3):

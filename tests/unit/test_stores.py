@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.commands.values import local_path
+from kraftlog.commands.values import local_argument
 from kraftlog.errors import StoreError, UsageError
 from kraftlog.log import directory, stores
 from kraftlog.log.directory import find_replicas, walk_file
@@ -112,6 +112,6 @@ def test_other_stores_are_refused(uri: str) -> None:
 
 
 def test_what_must_be_on_this_machine() -> None:
-    assert local_path("a/b") == Path("a/b")
+    assert local_argument("a/b") == Path("a/b")
     with pytest.raises(argparse.ArgumentTypeError, match="is not a path of this machine"):
-        local_path("s3://bucket/a")
+        local_argument("s3://bucket/a")

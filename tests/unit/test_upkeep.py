@@ -18,7 +18,7 @@ from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables import upkeep
 from kraftlog.tables.damage import Damage, damages
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.lease import holding
+from kraftlog.tables.lease import lease_of
 from kraftlog.tables.mend import mend
 from kraftlog.tables.names import REGISTER
 from kraftlog.tables.parquet import slices_of, write_file
@@ -234,7 +234,7 @@ def test_nothing_is_deleted_by_who_has_lost_the_lake(lake: Lake) -> None:
 def test_the_registers_log_stays_short(tmp_path: Path) -> None:
     root = str(tmp_path)
     for _ in range(30):
-        with holding(root, 60, 0, lambda _: None) as lease:
+        with lease_of(root, 60, 0, lambda _: None) as lease:
             expire(Lake(root), REGISTER, lease.state.version, lease.check)
     assert len(on_disk(Lake(root), REGISTER, ".json")) < 25
     known = Register(root).read()

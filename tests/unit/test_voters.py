@@ -22,7 +22,7 @@ from kraftlog.quorum.voters import (
     by_describe,
     current,
     disjoint_majorities,
-    voters_text,
+    members_text,
 )
 from tests.unit.audit_logs import (
     LIMITS,
@@ -266,8 +266,8 @@ def test_majorities_that_share_nobody(one: list[int], other: list[int], by_id: b
 
 def test_another_directory_is_another_voter() -> None:
     mine, theirs = ((1, "a"), (2, "b")), ((1, "c"), (2, "d"))
-    assert voters_text((1, 2), mine, theirs) == "1 in directory a and 2 in directory b"
-    assert voters_text((1, 2), theirs, ((1, "c"), (2, None), (3, "e"))) == "1 and 2"
+    assert members_text((1, 2), mine, theirs) == "1 in directory a and 2 in directory b"
+    assert members_text((1, 2), theirs, ((1, "c"), (2, None), (3, "e"))) == "1 and 2"
     assert disjoint_majorities(mine, theirs) == ((1, 2), (1, 2))
     assert disjoint_majorities(mine, ((1, None), (2, "d"))) is None
 

@@ -35,7 +35,7 @@ def error_of(call: object, *arguments: object) -> DecodeError:
 def test_unsigned_varint(value: int, raw: str) -> None:
     buffer = bytes.fromhex(raw)
     assert wire.unsigned_varint(buffer, 0, len(buffer), "it") == (value, len(buffer))
-    assert encode.unsigned_varint(value) == buffer
+    assert encode.encoded_unsigned_varint(value) == buffer
     for limit in range(len(buffer)):
         assert error_of(wire.unsigned_varint, buffer, 0, limit, "it").kind == "truncated"
 
@@ -60,7 +60,7 @@ def test_varint(value: int, raw: str) -> None:
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1), st.integers(0, 3))
 def test_varlong_undoes_its_encoding(value: int, before: int) -> None:
-    buffer = bytes(before) + encode.varint(value) + b"\xff"
+    buffer = bytes(before) + encode.encoded_varint(value) + b"\xff"
     end = len(buffer) - 1
     assert wire.varlong(buffer, before, end, "it") == (value, end)
     assert error_of(wire.varlong, buffer, before, end - 1, "it").kind == "truncated"
