@@ -6,7 +6,7 @@ left out: a record of millions of replicas would else be a finding of many megab
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kraftlog.audit.catalogue import CATALOGUE
@@ -17,6 +17,7 @@ from kraftlog.audit.triage import and_more
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.failures import in_short
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import Row
 
 HOLDS = "it holds"
 PASSED, FAILED, ERRORED, SKIPPED = "passed", "failed", "errored", "skipped"
@@ -42,6 +43,11 @@ class CheckResult:
     finding_count: int
     judged: tuple[JudgedRange, ...] = ()
     is_gap: bool = False
+    source: str = ""
+
+    def as_row(self) -> Row:
+        """The row of the table `check_results`."""
+        return asdict(self) | {"judged": [place._asdict() for place in self.judged]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ class Finding:
     node_id: int | None
     row: BadRow
 
-    def as_row(self) -> dict[str, Any]:
+    def as_row(self) -> Row:
         """The JSON line of the command line's contract."""
         return _line(self.check, self.severity, self.scope, FAILED, self.node_id, self.row)
 
@@ -73,33 +79,47 @@ class AuditResult:
         """0 nothing at or above `fail_on`, 1 findings at or above it, 2 some check broke. `strict`
         counts a critical check that could not judge everything as a finding.
         """
-        if fail_on != "never":
-            limit = RANK[fail_on]
-            if any(RANK[one.severity] <= limit for one in self.findings):
-                return 1
-            if strict and not self.is_complete:
-                return 1
-        return 2 if any(one.result == ERRORED for one in self.results) else 0
+        return exit_code_of(*self._as_rows(), fail_on, strict)
 
     @property
     def is_complete(self) -> bool:
         """Every critical check judged all that it should."""
-        return _is_complete(self.results)
+        return _is_complete(one.as_row() for one in self.results)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[Row]:
         """JSON lines: every finding, then every check that did not fail."""
-        for finding in self.findings:
-            yield finding.as_row()
-        for one in self.results:
-            if one.result != FAILED:
-                judged = [place._asdict() for place in one.judged]
-                row = BadRow(None, one.reason or HOLDS, evidence={"judged": judged})
-                yield _line(one.check, one.severity, one.scope, one.result, None, row)
+        return lines_of(*self._as_rows())
+
+    def _as_rows(self) -> tuple[list[Row], list[Row]]:
+        return [one.as_row() for one in self.findings], [one.as_row() for one in self.results]
+
+
+def exit_code_of(findings: Sequence[Row], checks: Sequence[Row], fail_on: str, strict: bool) -> int:
+    """`AuditResult.exit_code`, of the rows of both. A check that failed counts where its findings
+    are lost.
+    """
+    if fail_on != "never":
+        told = {one["check"] for one in findings}
+        lost = (one for one in checks if one["result"] == FAILED and one["check"] not in told)
+        if any(RANK[one["severity"]] <= RANK[fail_on] for one in (*findings, *lost)):
+            return 1
+        if strict and not _is_complete(checks):
+            return 1
+    return 2 if any(one["result"] == ERRORED for one in checks) else 0
+
+
+def lines_of(findings: Iterable[Row], checks: Iterable[Row]) -> Iterator[Row]:
+    """`AuditResult.rows`, of the rows of both."""
+    yield from findings
+    for one in checks:
+        if one["result"] != FAILED:
+            row = BadRow(None, one["reason"] or HOLDS, evidence={"judged": one["judged"]})
+            yield _line(one["check"], one["severity"], one["scope"], one["result"], None, row)
 
 
 def _line(
     check: str, severity: str, scope: str, result: str, node_id: int | None, row: BadRow
-) -> dict[str, Any]:
+) -> Row:
     return {
         "check": check,
         "severity": severity,
@@ -131,14 +151,14 @@ def audit_of(quorum: Quorum, checks: Sequence[Check] = CATALOGUE) -> AuditResult
         quorum,
         (one.severity for one in findings if one.check != voters_present.name),
         [(one.check, one.reason or "") for one in results if one.is_gap],
-        is_complete=_is_complete(results),
+        is_complete=_is_complete(one.as_row() for one in results),
         is_broken=any(one.result == ERRORED for one in results),
     )
     return AuditResult(tuple(results), tuple(findings), verdict)
 
 
-def _is_complete(results: Iterable[CheckResult]) -> bool:
-    return not any(one.is_gap and one.severity == "critical" for one in results)
+def _is_complete(checks: Iterable[Row]) -> bool:
+    return not any(one["is_gap"] and one["severity"] == "critical" for one in checks)
 
 
 def run_check(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]:
@@ -162,7 +182,7 @@ def run_check(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]
     gap = bool(covered.gaps)
     judged = judged_ranges(quorum, covered, check.scope == "state")
     result = CheckResult(
-        check.name, check.severity, check.scope, outcome, reason, count, judged, gap
+        check.name, check.severity, check.scope, outcome, reason, count, judged, gap, check.source
     )
     return result, kept
 

@@ -22,7 +22,7 @@ from kraftlog.failures import FAILED
 from kraftlog.log.storage import absolute
 from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
-from kraftlog.pipeline.judge import Judged, judged_of, replayed
+from kraftlog.pipeline.judge import replayed
 from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.pipeline.progress import waiting
 from kraftlog.pipeline.watching import is_watched, watch
@@ -33,6 +33,7 @@ from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.relations import Row
 from kraftlog.report.findings import print_findings
+from kraftlog.report.judgement import Judged, judged_of
 from kraftlog.report.rows import print_rows
 from kraftlog.source.collected import collected
 
@@ -122,15 +123,15 @@ def _audit_files(options: Options, form: str, report: str | None) -> int:
     """Straight from the files, without Spark; nothing is kept but the page that is asked for."""
     with waiting("audit"):
         quorum = replayed(options.input, options)
-        result = audit_of(quorum)
-        judged = judged_of(quorum, result, options)
-    _print(judged, form, " ".join(options.input))
-    code = watch(options, judged, partial(replica_rows, quorum))
+        judged = judged_of(quorum, audit_of(quorum), options)
+    code = judged.exit_code(options)
+    _print(judged, code, form, " ".join(options.input))
+    code = watch(options, judged, code, partial(replica_rows, quorum))
     if report is None:
         return code
     from kraftlog.pipeline.page import write_audit_page
 
-    return _told(write_audit_page(report, quorum, result, judged, options.input), code)
+    return _told(write_audit_page(report, quorum, judged, options.input), code)
 
 
 def _told(page: str | None, code: int) -> int:
@@ -143,7 +144,6 @@ def _told(page: str | None, code: int) -> int:
 
 def _audit_lake(options: Options, form: str, report: str | None) -> int:
     """Through the lake: only what is new is read, and what was found is kept."""
-    from kraftlog.pipeline.audit import recorded
     from kraftlog.pipeline.job import starter
     from kraftlog.pipeline.page import page_path, write_lake_page
     from kraftlog.pipeline.steps import run_steps
@@ -151,11 +151,10 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
 
     names = ("decode", "materialize", "audit") if options.input else ("audit",)
     done = run_steps(starter("kraftlog audit", options), options, *names)
-    run = done.run
-    lake, run_id = run.lake, run.run_id
-    judged = recorded(lake, run_id, done.exit_code)
-    _print(judged, form, " ".join(options.input or run.row["inputs"]))
-    code = watch(options, judged, partial(lake.rows_of_run, REPLICAS.name, run_id))
+    run, lake, code = done.run, done.run.lake, done.exit_code
+    _print(done.judged, code, form, " ".join(options.input or run.row["inputs"]))
+    replicas = partial(lake.rows_of_run, REPLICAS.name, run.run_id)
+    code = watch(options, done.judged, code, replicas)
     if report is not None:
         return _told(write_lake_page(lake, report), code)
     if (page := page_path(lake)) is not None:
@@ -172,31 +171,25 @@ def _audit_each(roots: list[str], options: Options, form: str) -> int:
     for root, judged in audit_each(starter("kraftlog audit", options), roots, options):
         if judged.error:
             tell(judged.error)
-        _print(judged, form, root, title=root)
-        worst = max(worst, judged.exit_code)
+        code = judged.exit_code(options)
+        _print(judged, code, form, root, title=root)
+        worst = max(worst, code)
     return worst
 
 
-def _print(judged: Judged, form: str, name: str, title: str | None = None) -> None:
+def _print(judged: Judged, code: int, form: str, name: str, title: str | None = None) -> None:
     """Findings, checks and the verdict with what it went by other than defaults; of an input that
     was not read there is no verdict. Who reads no more of it still asks for the exit code.
     """
     with heard_or_not(sys.stdout):
-        _print_all(judged, form, name, title)
-
-
-def _print_all(judged: Judged, form: str, name: str, title: str | None) -> None:
-    if form == "json":
+        if form != "json":
+            print_findings(judged, title)
+            return
         extra = {} if title is None else {"input": title}
-        print_rows((extra | row for row in judged.rows), form)
+        print_rows((extra | row for row in judged.lines()), form)
         given = [row for row in judged.settings if row["source"] not in _DEFAULTS]
-        last = {"input": name, **(judged.verdict or {}), "settings": given}
-        last["exit_code"] = judged.exit_code
+        last = {"input": name, **judged.verdict, "settings": given, "exit_code": code}
         print(json.dumps(last))
-        return
-    print_findings(
-        judged.rows, judged.verdict, title, restart=judged.restart, settings=judged.settings
-    )
 
 
 _DEFAULTS = (ValueSource.DEFAULT, ValueSource.KAFKA_DEFAULT)

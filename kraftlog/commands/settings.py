@@ -46,11 +46,11 @@ def _rows(options: Options) -> Iterator[Row]:
         yield from setting_rows(quorum, options)
     elif options.lake:
         from kraftlog.pipeline.run import newest_run
-        from kraftlog.report.from_lake import recorded_settings
         from kraftlog.tables.place import lake_at
+        from kraftlog.tables.reports import SETTINGS
 
         lake = lake_at(options.lake)
-        yield from recorded_settings(lake, newest_run(lake)["run_id"])
+        yield from lake.told_rows(SETTINGS, newest_run(lake)["run_id"])
     else:
         raise UsageError("no input is named: say --input FOLDER, or --lake FOLDER")
 

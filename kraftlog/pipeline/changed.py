@@ -9,7 +9,6 @@ Source: the tables of the lake, in the versions that its register names; of two 
 epochs at the same offsets, KIP-595 ("Log Matching").
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -35,6 +34,7 @@ from kraftlog.state.history import SHOWN
 from kraftlog.state.tables import TABLE
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import state_of
+from kraftlog.tables.reports import FINDINGS
 
 _ABOUT = ("broker_id", "controller_id", "voter_id", "kind", "blocks_upgrade", "detail")
 """What of a finding's evidence says what it is about, where it is about no place."""
@@ -76,7 +76,8 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
         text = f"which are new or gone cannot be told: the lake does not hold what {runs_text(lost)} found"
         yield {"kind": "finding", "change": "changed", "name": "findings", "text": text}
     else:
-        yield from finding_changes(*map(placed, both("findings"), replicas))
+        findings = (lake.told_rows(FINDINGS, one["run_id"]) for one in (before, after))
+        yield from finding_changes(*map(placed, findings, replicas))
     yield from _replicas(*replicas)
     yield from _elections(*map(elected_by, both("epochs"), replicas))
     old, new = (_History.of(lake, one) for one in (before, after))
@@ -239,8 +240,7 @@ def _finding(change: str, row: Row) -> Row:
 
 def _subject(row: Row) -> tuple[Any, ...]:
     """Which check says how bad a thing of what."""
-    evidence = json.loads(row["evidence"])
-    about = (str(evidence.get(name)) for name in _ABOUT)
+    about = (str(row["evidence"].get(name)) for name in _ABOUT)
     return (row["check"], row["severity"], row["replica"], *about)
 
 
@@ -250,7 +250,7 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _names(row: Row) -> Any:
-    return json.loads(row["evidence"]).get("names")
+    return row["evidence"].get("names")
 
 
 def _replicas(before: list[Row], after: list[Row]) -> Iterator[Row]:

@@ -83,4 +83,5 @@ def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:
     """The rows of a run, with its id, as its table holds them or as `Lake.write` will shape them."""
     if isinstance(rows, pa.Table):
         return rows.append_column("run_id", repeated_text(run_id, rows.num_rows))
-    return pa.Table.from_pylist([{"run_id": run_id, **row} for row in rows], schema=spec.schema)
+    held = [spec.as_text({"run_id": run_id, **row}) for row in rows]
+    return pa.Table.from_pylist(held, schema=spec.schema)

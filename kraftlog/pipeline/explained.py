@@ -6,7 +6,6 @@ newest run knew of leaders and committed offsets. Rows are filtered where they a
 end names no record, so that a removal is told without its type where several could be meant.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -91,12 +90,12 @@ def _known_states(lake: Lake, run_id: str) -> list[Range]:
 
 def _never_committed(lake: Lake, run_id: str) -> frozenset[str]:
     """The replicas whose tails the audit has proven never to have been committed."""
-    rows = lake.rows_of_run(FINDINGS.name, run_id, ["check", "replica", "evidence"])
+    rows = lake.told_rows(FINDINGS, run_id, ["check", "replica", "evidence"])
     return frozenset(
         row["replica"]
         for row in rows
         if row["check"] == "uncommitted_tail_diverged"
-        and json.loads(row["evidence"]).get("is_proven_uncommitted")
+        and row["evidence"].get("is_proven_uncommitted")
     )
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from kraftlog.config import Options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import add_options, options_in
-from kraftlog.pipeline.audit import recorded
 from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.pipeline.page import page_path
 from kraftlog.pipeline.run import StartSpark
@@ -50,12 +49,11 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
     else:
         done = run_steps(start_spark, options, name)
     if name in ("audit", "pipeline"):
-        lake, run_id = done.run.lake, done.run.run_id
+        lake, run_id, judged = done.run.lake, done.run.run_id, done.judged
         with heard_or_not(sys.stdout):
-            print_summary(lake, page_path(lake), is_new=done.is_new)
-        if is_watched(options):
-            judged = recorded(lake, run_id, done.exit_code)
-            return watch(options, judged, partial(lake.rows_of_run, REPLICAS.name, run_id))
+            print_summary(lake, judged, page_path(lake), is_new=done.is_new)
+        replicas = partial(lake.rows_of_run, REPLICAS.name, run_id)
+        return watch(options, judged, done.exit_code, replicas)
     return done.exit_code
 
 

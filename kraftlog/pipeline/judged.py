@@ -4,7 +4,6 @@ In: a `Told` after its audit, or the table `judged`. Out: its rows, or a `Before
 hold too is not kept again: the states, and the records themselves.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -51,7 +50,7 @@ def goes_on_from(lake: Lake, end_offset: int | None, limits: Thresholds) -> Goes
     if end_offset is None or lake.run_number(JUDGED.name) != number:
         return GoesOn(end_offset, None)
     writer = run_numbered(lake, number)
-    rows = lake.rows_of_run(JUDGED.name, writer["run_id"]) if writer else []
+    rows = lake.told_rows(JUDGED, writer["run_id"]) if writer else []
     if not rows:
         return GoesOn(end_offset, None)
     written = {lake.run_number(one) for one in (*state_tables(), REPLAY_FAULTS.name)}
@@ -66,7 +65,7 @@ def _before(end_offset: int, rows: list[Row], limits: Thresholds) -> Before:
     compared = dict[Snapshot, Compared]()
     refusals = dict[Snapshot, SnapshotRefusal | None]()
     for row in rows:
-        offset, message, evidence = row["offset"], row["message"], json.loads(row["evidence"])
+        offset, message, evidence = row["offset"], row["message"], row["evidence"]
         if row["shown"] == _PAST:
             setattr(past, message, _remembered(message, evidence["known"]))
         elif row["shown"] == _DELETIONS:
@@ -116,10 +115,13 @@ def _row(
     evidence: Mapping[str, Any] | None = None,
     more: int = 0,
 ) -> Row:
-    text = json.dumps(evidence or {}, sort_keys=True)
     return {
-        "offset": offset, "shown": shown, "message": message, "evidence": text, "more": more,
-    }  # fmt: skip
+        "offset": offset,
+        "shown": shown,
+        "message": message,
+        "evidence": evidence or {},
+        "more": more,
+    }
 
 
 def _until(end_offset: int, limits: Thresholds) -> Row:

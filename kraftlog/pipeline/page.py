@@ -1,7 +1,7 @@
 """The page `report.html`: of a lake's newest run, beside its tables, or of one audit, where it is
 asked for. Driver side.
 
-In: a lake, or an audit's evidence and result. Out: one file. A page that cannot be written never
+In: a lake, or a quorum and what an audit says of it. Out: one file. A page that cannot be written never
 takes a run's result with it: the reason goes to stderr in one sentence.
 """
 
@@ -9,11 +9,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kraftlog.audit.run import AuditResult
 from kraftlog.failures import in_short
-from kraftlog.pipeline.judge import Judged
 from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
+from kraftlog.report.judgement import Judged
 from kraftlog.report.view import PageData
 from kraftlog.tables.names import PAGE
 from kraftlog.tables.parquet import lake_filesystem
@@ -69,22 +68,13 @@ def _is_told(lake: "Lake") -> bool:
 
 
 def write_audit_page(
-    path: str,
-    quorum: Quorum,
-    result: AuditResult,
-    judged: Judged,
-    inputs: tuple[str, ...],
+    path: str, quorum: Quorum, judged: Judged, inputs: tuple[str, ...]
 ) -> str | None:
     """The same for an audit without a lake."""
     try:
         from kraftlog.report.view import page_of_audit
 
-        _write(
-            path,
-            page_of_audit(
-                quorum, result, judged.restart, judged.settings, inputs, datetime.now(UTC)
-            ),
-        )
+        _write(path, page_of_audit(quorum, judged, inputs, datetime.now(UTC)))
     except Exception as error:
         _tell_failure(path, error)
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kraftlog.config import Options
 from kraftlog.contracts.beside import JUDGE
@@ -19,6 +19,7 @@ from kraftlog.pipeline.run import Run, StartSpark
 from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.pipeline.writing import compact_all, writing
 from kraftlog.plain import tell
+from kraftlog.report.judgement import Judged
 from kraftlog.tables.place import lake_at
 from kraftlog.tables.reports import CONTRACT_RESULTS
 from kraftlog.tables.spec import decoded_tables, state_tables
@@ -33,13 +34,14 @@ _page = step("page")(write_lake_page)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What some steps came to: their run, their exit code, and whether there was anything new to
-    read.
+    """What some steps came to: their run, their exit code, whether there was anything new to read,
+    and what the audit among them says.
     """
 
     run: Run
     exit_code: int = 0
     is_new: bool = True
+    judged: Judged = field(default_factory=Judged)
 
 
 def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
@@ -66,9 +68,9 @@ def _steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
             _metrics(run)
         if "audit" not in names:
             return Outcome(run, 0, is_new)
-        code, broken = _audit(run, told), _contracts(run)
+        judged, broken = _audit(run, told), _contracts(run)
         _page(run.lake)
-        return Outcome(run, code or broken, is_new)
+        return Outcome(run, judged.exit_code(options) or broken, is_new, judged)
 
 
 def _recorded(start_spark: StartSpark, options: Options, error: UnwritableError) -> Outcome:
@@ -77,7 +79,8 @@ def _recorded(start_spark: StartSpark, options: Options, error: UnwritableError)
     if not is_recorded(run) or run.lacks(CONTRACT_RESULTS.name):
         raise error
     tell(f"{error}: what the last audit has found is told, and the lake's page is not written")
-    return Outcome(run, audit(run) or contracts_step(run))
+    judged = audit(run)
+    return Outcome(run, judged.exit_code(options) or contracts_step(run), judged=judged)
 
 
 def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
@@ -99,7 +102,7 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         told = _materialize(run)
         begun = looked_at(run, beside)
         contracts.begin(beside)
-        code = _audit(run, told)
+        judged = _audit(run, told)
         contracts.begin(beside)
         tidied = beside.submit(_tidied, run, begun)
         _metrics(run, begun, lambda: contracts.begin(beside))
@@ -108,7 +111,7 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         tidied.result()
         rotten = is_new and run.row["changed_in_place_count"] > 0
     rot = 1 if rotten and options.fail_on != "never" else 0
-    return Outcome(run, code or broken or rot, is_new)
+    return Outcome(run, judged.exit_code(options) or broken or rot, is_new, judged)
 
 
 def _tidied(run: Run, begun: Future[SharedMeasures] | None) -> None:

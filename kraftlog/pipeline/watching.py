@@ -10,9 +10,9 @@ from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.failures import FAILED, in_short
 from kraftlog.log.storage import absolute
-from kraftlog.pipeline.judge import Judged
 from kraftlog.plain import tell
 from kraftlog.relations import Row
+from kraftlog.report.judgement import Judged
 from kraftlog.tables.whole import write_whole
 
 
@@ -25,23 +25,21 @@ def is_watched(options: Options) -> bool:
     return bool(options.metrics_file or options.junit_file)
 
 
-def watch(options: Options, judged: Judged, replicas: Callable[[], list[Row]]) -> int:
+def watch(options: Options, judged: Judged, code: int, replicas: Callable[[], list[Row]]) -> int:
     """Write the files that are asked for; `replicas` gives the rows of `replicas`, which one of them
-    needs. The audit's exit code, or that of a failure where that is 0 and a file is missing.
+    needs. The given exit code, or that of a failure where that is 0 and a file is missing.
     """
-    rows, verdict, code = judged.rows, judged.verdict or {}, judged.exit_code
     written = []
     if options.metrics_file is not None:
         from kraftlog.report.exposition import metrics_text
 
-        text = metrics_text(rows, verdict, code, replicas())
+        text = metrics_text(judged, code, replicas())
         written.append(_put("metrics file", options.metrics_file, text))
     if options.junit_file is not None:
         from kraftlog.report.junit import junit_xml
 
         name = " ".join(options.input) or options.lake or "kraftlog"
-        content = junit_xml(rows, verdict, name, options.fail_on, options.strict)
-        written.append(_put("JUnit file", options.junit_file, content))
+        written.append(_put("JUnit file", options.junit_file, junit_xml(judged, name, options)))
     return code if all(written) else code or FAILED
 
 

@@ -17,6 +17,7 @@ from kraftlog.audit.check import RANK
 from kraftlog.audit.verdict import Grade
 from kraftlog.plain import printable
 from kraftlog.relations import Row
+from kraftlog.report.judgement import Judged
 from kraftlog.report.view import offsets_behind
 
 _RESULTS = ("passed", "failed", "errored", "skipped")
@@ -73,10 +74,8 @@ METRICS = (
 Samples = dict[str, list[tuple[tuple[str, ...], float]]]
 
 
-def metrics_text(
-    told: Sequence[Row], verdict: Row, exit_code: int, replicas: Sequence[Row]
-) -> bytes:
-    """The whole file. `told` are findings and the checks that did not fail."""
+def metrics_text(judged: Judged, exit_code: int, replicas: Sequence[Row]) -> bytes:
+    """The whole file."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.registry import Collector
@@ -86,8 +85,8 @@ def metrics_text(
         "kraftlog_info": [((__version__, ",".join(sorted(clusters))), 1)],
         "kraftlog_audit_timestamp_seconds": [((), time.time())],
         "kraftlog_exit_code": [((), exit_code)],
-        **_of_verdict(verdict),
-        **_of_checks(told),
+        **_of_verdict(judged.verdict),
+        **_of_checks([*judged.lines()]),
         **_of_replicas(replicas),
     }
 

@@ -3,7 +3,7 @@
 On a terminal they are wrapped beside their severity; elsewhere each is one line, for grep.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -18,6 +18,7 @@ from kraftlog.plain import natural, printable
 from kraftlog.relations import Row
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answers, answer_of
+from kraftlog.report.judgement import Judged
 from kraftlog.report.once import findings_once
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
@@ -26,32 +27,31 @@ _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "ok": "gr
 
 
 def print_findings(
-    rows: list[Row],
-    verdict: Row | None,
-    input_name: str | None = None,
-    out: TextIO | None = None,
-    *,
-    restart: Sequence[Row] = (),
-    settings: Sequence[Row] = (),
+    judged: Judged, input_name: str | None = None, out: TextIO | None = None
 ) -> None:
-    """Print the answer, the findings among an audit's rows, what was not judged or broke, limits
-    that are not the usual ones, and the verdict.
+    """Print the answer, the findings, what was not judged or broke, limits that are not the usual
+    ones, and the verdict.
     """
     console = console_on(out)
     if input_name is not None:
         console.print(f"[bold]{escape(printable(input_name))}[/bold]")
-    findings = [row for row in rows if row["result"] == "failed"]
-    answer = answer_of(restart, verdict, findings)
-    print_answer(console, answer)
-    print_groups(console, [answer.beside(one) for one in findings])
-    _print_gaps(console, rows, verdict)
-    print_limits(console, settings)
-    if verdict is not None:
-        names = {row["replica"]: row["who"] for row in restart}
-        print_verdict(console, headline(verdict, findings, rows, names))
+    print_answer(console, judged)
+    _print_gaps(console, judged)
+    _print_limits(console, judged.settings)
+    if judged.verdict:
+        print_verdict(console, judged, {row["replica"]: row["who"] for row in judged.restart})
 
 
-def print_answer(console: Console, answer: Answers) -> None:
+def print_answer(console: Console, judged: Judged, limit: int | None = None) -> int:
+    """Print the answer, and the findings under what they ask for, at most so many; returns how many
+    were left out.
+    """
+    answer = answer_of(judged.restart, judged.verdict, judged.findings)
+    _print_answer(console, answer)
+    return _print_groups(console, [answer.beside(one) for one in judged.findings], limit)
+
+
+def _print_answer(console: Console, answer: Answers) -> None:
     """May I restart, what is lost, what must I do."""
     if answer.restart:
         console.print("[bold]May I restart?[/bold]")
@@ -101,19 +101,19 @@ def _print_marked(console: Console, mark: Text, words: str) -> None:
     console.print(beside)
 
 
-def _print_gaps(console: Console, rows: list[Row], verdict: Row | None) -> None:
+def _print_gaps(console: Console, judged: Judged) -> None:
     """Checks that broke, then for each reason the checks that could not judge everything."""
     told: dict[str, list[str]] = {}
-    for check, why in verdict["not_judged"] if verdict else ():
+    for check, why in judged.verdict.get("not_judged", ()):
         told.setdefault(why, []).append(check)
-    for row in rows:
+    for row in judged.checks:
         if row["result"] == ERRORED:
-            _print_dim(console, f"errored: {row['check']}: {row['message']}")
+            _print_dim(console, f"errored: {row['check']}: {row['reason']}")
     for why, checks in told.items():
         _print_dim(console, f"not judged: {', '.join(checks)}: {why}")
 
 
-def print_limits(console: Console, settings: Sequence[Row]) -> None:
+def _print_limits(console: Console, settings: Sequence[Row]) -> None:
     """The limits of checks that somebody has set: what was found depends on them."""
     given = [
         f"{row['setting']} {row['value']} ({row['path'] or row['source']})"
@@ -128,13 +128,13 @@ def _print_dim(console: Console, text: str) -> None:
     console.print(f"[dim]{escape(printable(text))}[/dim]")
 
 
-def print_verdict(console: Console, text: str) -> None:
-    """The last word."""
+def print_verdict(console: Console, judged: Judged, names: Mapping[str, str]) -> None:
+    """The last word; `names` says what replicas are called."""
+    text = headline(judged.verdict, judged.findings, judged.checks, names)
     console.print(f"[bold]{escape(printable(text))}[/bold]")
 
 
-def print_groups(console: Console, findings: list[Row], limit: int | None = None) -> int:
-    """Print findings under what they ask for, at most so many; returns how many were left out."""
+def _print_groups(console: Console, findings: list[Row], limit: int | None) -> int:
     left = len(findings) if limit is None else limit
     for action, held in grouped(findings):
         if left > 0:

@@ -11,7 +11,6 @@ base timestamp, or with log-append time the largest, as it is decoded. What a he
 largest timestamp is otherwise not believed.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,14 +23,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from kraftlog.audit.run import HOLDS
 from kraftlog.log.batch import LOG_APPEND_TIME
 from kraftlog.plain import counted
 from kraftlog.relations import TIMESTAMP, Row
+from kraftlog.report.judgement import judged_in
 from kraftlog.report.view import BrokerLoad, PageData, TypeCount
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import lake_filesystem
-from kraftlog.tables.reports import CHECK_RESULTS, FINDINGS, RESTART_PLAN, SETTINGS, VERDICTS
 
 SLICES = 48
 """So many slices of time at most are counted apart."""
@@ -45,87 +43,22 @@ def page_of_lake(lake: Lake) -> PageData:
 
     Raises LakeError where the lake cannot be read."""
     run = lake.read("runs").sort_by("number").to_pylist()[-1]
-    names = ("replicas", "epochs", "check_results", "snapshots", "contract_results")
+    names = ("replicas", "epochs", "snapshots", "contract_results")
     tables = {name: tuple(lake.rows_of_run(name, run["run_id"])) for name in names}
     held = f"{counted(run['replica_count'], 'replica')}, {counted(run['file_count'], 'file')}"
     return PageData(
+        **vars(judged_in(lake, run["run_id"])),
         version=run["kraftlog_version"],
         created=run["finished"],
         inputs=tuple(run["inputs"]),
         scale=f"run {run['number']} of this lake: {held}, {batches_read(run)}",
-        verdict=recorded_verdict(lake, run["run_id"]),
         replicas=tables["replicas"],
         epochs=tables["epochs"],
-        findings=tuple(recorded_findings(lake, run["run_id"])),
-        checks=tables["check_results"],
         snapshots=tables["snapshots"],
         loads=broker_loads(lake),
         type_counts=counts_by_type(lake),
         contracts=tables["contract_results"],
-        restart=recorded_restart(lake, run["run_id"]),
-        settings=tuple(recorded_settings(lake, run["run_id"])),
     )
-
-
-def recorded_restart(lake: Lake, run_id: str) -> tuple[Row, ...]:
-    """Whether each node may be restarted, as `restart_rows` gives it; nothing of a run that was
-    only decoded.
-    """
-    rows = lake.rows_of_run(RESTART_PLAN.name, run_id)
-    return tuple(row | {"lost": row["lost"] and json.loads(row["lost"])} for row in rows)
-
-
-def recorded_settings(lake: Lake, run_id: str) -> list[Row]:
-    """What the audit of a run went by, as `setting_rows` gives it."""
-    return [
-        {name: value for name, value in row.items() if name != "run_id"}
-        for row in lake.rows_of_run(SETTINGS.name, run_id)
-    ]
-
-
-_FINDING = [field.name for field in FINDINGS.schema if field.name != "run_id"]
-
-
-def recorded_findings(lake: Lake, run_id: str) -> list[Row]:
-    """The findings of a run, whose evidence the table holds as text."""
-    rows = lake.rows_of_run(FINDINGS.name, run_id, _FINDING)
-    return [{**row, "evidence": json.loads(row["evidence"])} for row in rows]
-
-
-def recorded_rows(lake: Lake, run_id: str) -> list[Row]:
-    """What `AuditResult.rows` gave in a run: its findings, then every check that did not fail."""
-    rows = recorded_findings(lake, run_id)
-    nothing = dict.fromkeys(_FINDING)
-    for row in lake.rows_of_run(CHECK_RESULTS.name, run_id):
-        if row["result"] != "failed":
-            known = {name: row[name] for name in ("check", "severity", "scope", "result")}
-            message = row["reason"] or HOLDS
-            evidence = {"judged": row["judged"]}
-            rows.append({**nothing, **known, "message": message, "evidence": evidence})
-    return rows
-
-
-def recorded_verdict(lake: Lake, run_id: str) -> Row:
-    """The verdict's row of a run, as `Verdict.as_row` gives it; of one that was only decoded, that
-    nothing was judged.
-    """
-    row = next(iter(lake.rows_of_run(VERDICTS.name, run_id)), None)
-    if row is None:
-        return dict(_NOT_AUDITED)
-    texts = ("not_judged", "lagging")
-    told = {name: row[name] for name in row if name not in ("run_id", "headline", *texts)}
-    return told | {name: json.loads(row[name]) for name in texts}
-
-
-_NOT_AUDITED: Row = {
-    "verdict": "incomplete",
-    "voters": None,
-    "missing_voters": [],
-    "not_judged": [["every check", "this run has not been audited yet"]],
-    "committed_lower": 0,
-    "committed_upper": None,
-    "lagging": [],
-}
 
 
 def batches_read(run: Row) -> str:

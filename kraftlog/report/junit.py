@@ -1,34 +1,35 @@
 """An audit as JUnit XML, which every CI server shows: one test case per check.
 
-In: what an audit says, and which findings make a command fail. Out: bytes. A case fails where the command
+In: what an audit says, and the options, which say what makes a command fail. Out: bytes. A case fails where the command
 would: for findings at or above `fail_on`, and under `strict` for a critical check that could not
 judge everything. Findings below that stand in the case's output; what was not judged is skipped.
 """
 
-from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
+from kraftlog.config import Options
 from kraftlog.plain import printable
 from kraftlog.relations import Row
+from kraftlog.report.judgement import Judged
 
 _NEVER = -1
 
 
-def junit_xml(told: Sequence[Row], verdict: Row, name: str, fail_on: str, strict: bool) -> bytes:
-    """The whole file. `told` are findings and the checks that did not fail."""
-    limit = RANK.get(fail_on, _NEVER)
-    gaps = dict[str, str](verdict["not_judged"])
+def junit_xml(judged: Judged, name: str, options: Options) -> bytes:
+    """The whole file; `name` is the input's."""
+    limit = RANK.get(options.fail_on, _NEVER)
+    gaps = dict[str, str](judged.verdict["not_judged"])
     by_check = dict[str, list[Row]]()
-    for row in told:
+    for row in judged.lines():
         by_check.setdefault(row["check"], []).append(row)
     suite = ET.Element("testsuite", name=printable(name))
     for check, rows in by_check.items():
         case = ET.SubElement(
             suite, "testcase", name=check, classname=f"kraftlog.{rows[0]['scope']}"
         )
-        _judge(case, rows, gaps.get(check), limit, strict)
+        _judge(case, rows, gaps.get(check), limit, options.strict)
     suite.set("tests", str(len(by_check)))
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{tag}"))))

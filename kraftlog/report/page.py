@@ -43,7 +43,7 @@ def render_page(data: PageData) -> str:
     groups = [_group(action, found) for action, found in grouped(map(answer.beside, data.findings))]
     return _environment().get_template("page.html").render(
         data=data,
-        verdict=headline(data.verdict, list(data.findings), list(data.checks), data.names),
+        verdict=headline(data.verdict, data.findings, data.checks, data.names),
         answer=answer,
         anchors={one["action"].key for one in groups},
         snapshots_shown=SNAPSHOTS_SHOWN,

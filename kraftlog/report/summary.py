@@ -1,7 +1,7 @@
 """The summary of a run on the terminal: the answer, the findings by what to do, the replicas, what
 was read, a verdict in one sentence, and where to read on.
 
-In: the lake's tables of its newest run. Out: text for a person. The page and the tables hold the
+In: what the audit of a lake's newest run says, and its other tables. Out: text for a person. The page and the tables hold the
 details.
 """
 
@@ -13,16 +13,11 @@ from rich.text import Text
 
 from kraftlog.plain import counted, printable
 from kraftlog.relations import Row
-from kraftlog.report.answer import answer_of
-from kraftlog.report.findings import print_answer, print_groups, print_verdict
-from kraftlog.report.from_lake import (
-    batches_read,
-    recorded_findings,
-    recorded_restart,
-    recorded_verdict,
-)
+from kraftlog.report.findings import print_answer, print_verdict
+from kraftlog.report.from_lake import batches_read
+from kraftlog.report.judgement import Judged
 from kraftlog.report.terminal import console_on
-from kraftlog.report.verdict import headline, outcome_words
+from kraftlog.report.verdict import outcome_words
 from kraftlog.report.view import names_of, replicas_in_order
 from kraftlog.tables.lake import Lake
 
@@ -32,32 +27,24 @@ _COLUMNS = ("replica", "node", "role", "log start", "log end", "epoch", "snapsho
 _NARROW_COLUMNS = ("replica", "role", "log end", "committed")
 
 
-def print_summary(lake: Lake, page: str | None, *, is_new: bool) -> None:
-    """Print what the lake's newest run found, and where its page lies; `is_new` is false where an
-    earlier command has run it, and this one found nothing to read.
+def print_summary(lake: Lake, judged: Judged, page: str | None, *, is_new: bool) -> None:
+    """Print what the audit of the lake's newest run says, and where its page lies; `is_new` is false
+    where an earlier command has run it, and this one found nothing to read.
     """
     run = lake.read("runs").sort_by("number").to_pylist()[-1]
     replicas = lake.rows_of_run("replicas", run["run_id"])
-    results = lake.rows_of_run("check_results", run["run_id"])
-    findings = recorded_findings(lake, run["run_id"])
     console = console_on()
-    verdict = recorded_verdict(lake, run["run_id"])
-    restart = recorded_restart(lake, run["run_id"])
     console.print()
-    answer = answer_of(restart, verdict, findings)
-    print_answer(console, answer)
-    told = [answer.beside(one) for one in findings]
-    hidden = print_groups(console, told, _FINDINGS_SHOWN)
+    hidden = print_answer(console, judged, _FINDINGS_SHOWN)
     if hidden:
         console.print(f"[dim]… and {hidden} more in {escape(lake.path('findings'))}[/dim]")
-    if findings:
+    if judged.findings:
         console.print()
     columns = _NARROW_COLUMNS if console.width < _NARROW else _COLUMNS
     console.print(_replica_table(replicas, columns))
-    checks = outcome_words(results, findings) or "none yet"
+    checks = outcome_words(judged.checks, judged.findings) or "none yet"
     console.print(f"\n{_read(run) if is_new else _unread(run)}; checks: {checks}\n")
-    names = names_of(replicas, restart)
-    print_verdict(console, headline(verdict, findings, results, names))
+    print_verdict(console, judged, names_of(replicas, judged.restart))
     if page is not None:
         console.print(f"[dim]Page: {escape(page)}[/dim]")
     console.print(f"[dim]Delta tables: {escape(lake.root)}[/dim]")

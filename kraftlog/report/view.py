@@ -1,23 +1,23 @@
 """What the page shows, as one frozen value, wherever it came from: a lake or a single audit.
 
-In: rows in the shapes of the tables `replicas`, `epochs`, `findings`, `check_results`, `snapshots`.
+In: what an audit says, and rows in the shapes of the tables `replicas`, `epochs`, `snapshots`.
 Out: `PageData`, with the few derivations that the page and its drawings share. Nothing here knows
 HTML. Offsets are log offsets, sizes bytes, times UTC.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
 from kraftlog import __version__
-from kraftlog.audit.run import AuditResult
 from kraftlog.metrics.snapshots import snapshot_rows
 from kraftlog.plain import counted
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.relations import Row
+from kraftlog.report.judgement import Judged
 
 _ROLES = {"voter": 0, "observer": 1}
 
@@ -44,30 +44,23 @@ class TypeCount:
     count: int
 
 
-@dataclass(frozen=True)
-class PageData:
-    """Everything on the page; without a lake, but for what needs every record decoded.
-
-    `verdict` is `Verdict.as_row`, `restart` are `restart_rows`, `settings` `setting_rows`; `scale`
-    is what was read, in words.
+@dataclass(frozen=True, kw_only=True)
+class PageData(Judged):
+    """Everything on the page: what an audit says, and over what; without a lake, but for what needs
+    every record decoded. `scale` is what was read, in words.
     """
 
     version: str
     created: datetime
     inputs: tuple[str, ...]
     scale: str
-    verdict: Row
     replicas: tuple[Row, ...]
     epochs: tuple[Row, ...]
-    findings: tuple[Row, ...]
-    checks: tuple[Row, ...]
     snapshots: tuple[Row, ...]
     loads: tuple[BrokerLoad, ...] = ()
     type_counts: tuple[TypeCount, ...] = ()
     has_lake: bool = True
     contracts: tuple[Row, ...] = ()
-    restart: tuple[Row, ...] = ()
-    settings: tuple[Row, ...] = ()
 
     @cached_property
     def ordered(self) -> tuple[Row, ...]:
@@ -100,36 +93,20 @@ class PageData:
 
 
 def page_of_audit(
-    quorum: Quorum,
-    result: AuditResult,
-    restart: Sequence[Row],
-    settings: Sequence[Row],
-    inputs: tuple[str, ...],
-    created: datetime,
+    quorum: Quorum, judged: Judged, inputs: tuple[str, ...], created: datetime
 ) -> PageData:
-    """What an audit without a lake found in these roots at a time; `restart` are the rows of
-    `restart_rows`, `settings` those of `setting_rows`.
-    """
+    """What an audit without a lake found in these roots at a time."""
     batches = sum(len(one.log) for one in quorum.replicas)
     scale = f"{counted(len(quorum.replicas), 'replica')}, {batches:,} record batches in their logs"
-    checks = [
-        {"check": one.check, "severity": one.severity, "scope": one.scope, "result": one.result,
-         "finding_count": one.finding_count, "reason": one.reason}
-        for one in result.results
-    ]  # fmt: skip
     return PageData(
+        **vars(judged),
         version=__version__,
         created=created,
         inputs=inputs,
         scale=scale,
-        verdict=result.verdict.as_row(),
         replicas=tuple(replica_rows(quorum)),
         epochs=tuple(epoch_rows(quorum)),
-        findings=tuple(one.as_row() for one in result.findings),
-        checks=tuple(checks),
         snapshots=tuple(snapshot_rows(quorum)),
-        restart=tuple(restart),
-        settings=tuple(settings),
         has_lake=False,
     )
 

@@ -65,6 +65,7 @@ VERDICTS = per_run(
     column("committed_lower", LONG, "every offset below it is committed"),
     column("committed_upper", LONG, "none from it on was ever committed; null: unknown"),
     column("lagging", TEXT, "replicas that are far behind, as JSON"),
+    json=("not_judged", "lagging"),
 )
 
 SETTINGS = per_run(
@@ -111,6 +112,7 @@ RESTART_PLAN = per_run(
     column("lost", TEXT, "objects lost with them, by name, as JSON; null: not known"),
     column("needs", pa.list_(INT), "voters whose copies would settle what is unknown"),
     column("order", LONG, "place in a rolling restart; null: not to be restarted, or not yet"),
+    json=("lost",),
 )
 
 FINDINGS = per_run(
@@ -148,6 +150,7 @@ FINDINGS = per_run(
             "end_offset", "offset", "a range of offsets ends after it begins", where_both=True
         ),
     ),
+    json=("evidence",),
 )
 
 JUDGED = per_run(
@@ -162,6 +165,7 @@ JUDGED = per_run(
     column("message", TEXT, "what the check says; else a version, what, or a snapshot's hash"),
     column("evidence", TEXT, "what goes with it, as JSON"),
     column("more", LONG, "how many more of its kind there are that are not kept"),
+    json=("evidence",),
 )
 
 CONTRACT_RESULTS = per_run(

@@ -6,6 +6,7 @@ hold what lies on the disks now, replaced file by file; `growing` tables hold wh
 shared log, and grow while that only grows; `per_run` tables get one set of rows per run.
 """
 
+import json
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.quorum.detect import TYPE_COUNTS
-from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, column
+from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, Row, column
 from kraftlog.state.history import history_tables
 from kraftlog.tables.promise import (
     Promise,
@@ -32,7 +33,8 @@ CONTENT, CURRENT, GROWING, PER_RUN = "content", "current", "growing", "per_run"
 @dataclass(frozen=True, slots=True)
 class TableSpec:
     """One Delta table. `mode` is CONTENT, CURRENT, GROWING or PER_RUN; `promises` are what a reader
-    may rely on, and `suite` names the tables that are judged together.
+    may rely on, `suite` names the tables that are judged together, and `json` the columns whose
+    text is JSON, of values that rows hold as they are.
     """
 
     name: str
@@ -42,21 +44,41 @@ class TableSpec:
     partition_by: tuple[str, ...] = ()
     promises: tuple[Promise, ...] = ()
     suite: str = ""
+    json: tuple[str, ...] = ()
 
     @property
     def is_by_file(self) -> bool:
         """Whether its files are replaced one by one, or all at once, so that none are gathered."""
         return self.mode == CURRENT and not self.partition_by
 
+    def as_text(self, row: Row) -> Row:
+        """A row as the table holds it: of JSON, objects by their keys, and lists as they are told."""
+        given = {name: row[name] for name in self.json if row[name] is not None}
+        return row | {
+            name: json.dumps(value, sort_keys=not isinstance(value, list), default=str)
+            for name, value in given.items()
+        }
+
+    def as_values(self, row: Row) -> Row:
+        """Some columns of a row of the table as they were, without the run's id."""
+        texts = {name: row[name] for name in self.json if row.get(name) is not None}
+        values = {name: json.loads(text) for name, text in texts.items()}
+        return {name: value for name, value in row.items() if name != RUN_ID.name} | values
+
 
 RUN_ID = column("run_id", TEXT, "the run that wrote the row: a hash of its input")
 
 
 def per_run(
-    name: str, grain: str, *columns: pa.Field, promises: tuple[Promise, ...] = ()
+    name: str,
+    grain: str,
+    *columns: pa.Field,
+    promises: tuple[Promise, ...] = (),
+    json: tuple[str, ...] = (),
 ) -> TableSpec:
     """A table of which each run writes its own rows; the columns are those beside `run_id`."""
-    return TableSpec(name, grain, pa.schema([RUN_ID, *columns]), PER_RUN, promises=promises)
+    schema = pa.schema([RUN_ID, *columns])
+    return TableSpec(name, grain, schema, PER_RUN, promises=promises, json=json)
 
 
 RUNS = per_run(

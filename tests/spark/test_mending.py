@@ -15,11 +15,11 @@ from deltalake import DeltaTable
 from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.errors import LakeError
-from kraftlog.pipeline.audit import recorded_exit_code
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import compact_lake, expire_lake, lake_damage
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import Outcome, run_pipeline, run_steps
+from kraftlog.report.judgement import judged_in
 from kraftlog.tables.lake import Lake, LakeTable, held_by_all
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN
@@ -317,9 +317,9 @@ def test_a_failed_check_without_its_findings_counts(lab: Lab) -> None:
     lab.again()
     options = load_options({"lake": lab.lake.root, "fail_on": "warning"})
     run_id = newest_run(lab.lake)["run_id"]
-    assert recorded_exit_code(lab.lake, run_id, options) == 1
+    assert judged_in(lab.lake, run_id).exit_code(options) == 1
     empty("findings")(lab)
-    assert recorded_exit_code(lab.lake, run_id, options) == 1
+    assert judged_in(lab.lake, run_id).exit_code(options) == 1
 
 
 def test_a_bit_that_was_turned_in_silence_is_found(

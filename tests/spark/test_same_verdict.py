@@ -10,7 +10,7 @@ from kraftlog.config import Options, load_options
 from kraftlog.pipeline.judge import audit_input
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import run_steps
-from kraftlog.report.from_lake import recorded_rows, recorded_settings
+from kraftlog.report.judgement import judged_in
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
@@ -31,9 +31,12 @@ def both(
     )
     run_steps(InProcess, options, "decode", "materialize", "audit")
     found = Lake(str(lake))
-    run_id, judged = newest_run(found)["run_id"], audit_input([str(folder)], options)
-    assert recorded_settings(found, run_id) == judged.settings
-    return judged.rows, recorded_rows(found, run_id)
+    held, judged = (
+        judged_in(found, newest_run(found)["run_id"]),
+        audit_input([str(folder)], options),
+    )
+    assert held.settings == judged.settings
+    return list(judged.lines()), list(held.lines())
 
 
 NAMES = ("batch_id", "content_hash")

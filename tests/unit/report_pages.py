@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
-from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import audit_of
 from kraftlog.config import load_options
 from kraftlog.pipeline.judge import replayed
+from kraftlog.report.judgement import judged_of
 from kraftlog.report.view import PageData, page_of_audit
-from kraftlog.simulate.restart_rows import restart_rows
 
 Row = dict[str, Any]
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -99,10 +98,7 @@ def audited(root: str) -> PageData:
     """The page's data of an audit without a lake."""
     options = load_options({})
     quorum = replayed([root], options)
-    result = audit_of(quorum)
-    restart = restart_rows(quorum, result.findings)
-    settings = list(setting_rows(quorum, options))
-    return page_of_audit(quorum, result, restart, settings, (root,), NOON)
+    return page_of_audit(quorum, judged_of(quorum, audit_of(quorum), options), (root,), NOON)
 
 
 def replica(label: str, node: int, end: int, **others: Any) -> Row:
@@ -150,7 +146,7 @@ def page(replicas: list[Row], findings: list[Row] | None = None, **others: Any) 
     verdict["verdict"] = "critical" if "critical" in worst else "attention" if worst else "sound"
     given: dict[str, Any] = {
         "version": "1", "created": NOON, "inputs": ("in",), "scale": "made up",
-        "replicas": tuple(replicas), "epochs": epochs, "findings": tuple(findings or ()),
-        "checks": (), "snapshots": (), "verdict": verdict,
+        "replicas": tuple(replicas), "epochs": epochs, "findings": findings or [], "snapshots": (),
+        "verdict": verdict,
     }  # fmt: skip
     return PageData(**(given | others))

@@ -1,6 +1,5 @@
 """What of two runs' findings is new, gone, or the same at another place; who led which epoch."""
 
-import json
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ def finding(
 ) -> Row:
     return {
         "check": check, "severity": "warning", "replica": replica, "path": "f", "offset": offset,
-        "message": f"{check} of {replica} at {offset}", "evidence": json.dumps(evidence),
+        "message": f"{check} of {replica} at {offset}", "evidence": evidence,
     }  # fmt: skip
 
 

@@ -258,9 +258,11 @@ def test_a_run_that_was_audited_with_other_limits_says_so(
     row = RUN_ROW | Run(load_options(), small, pytest.fail).goes_by
     publish(small, runs=[row], settings=judged_by, verdicts=[], restart_plan=[], judged=[])
     same = {"lag_offsets": 5, "load_bytes_per_second": 7}
-    assert audit(Run(load_options(same), small, pytest.fail)) == 0
+    options = load_options(same)
+    assert audit(Run(options, small, pytest.fail)).exit_code(options) == 0
     assert capsys.readouterr().err == ""
-    assert audit(Run(load_options({"disk_capacity_bytes": 9}), small, pytest.fail)) == 0
+    options = load_options({"disk_capacity_bytes": 9})
+    assert audit(Run(options, small, pytest.fail)).exit_code(options) == 0
     told = "lag_offsets 5, disk_capacity_bytes unset, load_bytes_per_second 7"
     assert f"was audited before, with {told}: what was found" in capsys.readouterr().err
 

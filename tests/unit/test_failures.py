@@ -23,6 +23,7 @@ from kraftlog.log import names
 from kraftlog.log.storage import folder_of_log
 from kraftlog.pipeline import judge
 from kraftlog.recover.kit import new_folder
+from kraftlog.report.judgement import Judged
 from tests.bare import ROOT
 from tests.golden.cases import PARTITION, Replica
 
@@ -534,7 +535,7 @@ def test_a_defect_in_one_input_stops_no_other(
 ) -> None:
     bad, good, audited_alone = str(tmp_path), str(LOG.parent), judge.audit_input
 
-    def audit_input(roots: list[str], options: Options) -> judge.Judged:
+    def audit_input(roots: list[str], options: Options) -> Judged:
         return audited_alone(roots, options) if roots == [good] else [][0]
 
     monkeypatch.setattr(judge, "audit_input", audit_input)

@@ -245,8 +245,6 @@ def test_a_rule_of_the_state(copy: Path) -> None:
         from kraftlog.audit import run
         from kraftlog.config import load_options
         from kraftlog.pipeline import steps
-        from kraftlog.report.from_lake import recorded_rows
-
         def told(rows):
             return sorted(
                 [row["offset"], row["message"], row["evidence"]["kind"]]
@@ -260,7 +258,7 @@ def test_a_rule_of_the_state(copy: Path) -> None:
                 names = ("decode", "materialize", "audit") if options.input else ("audit",)
                 done = steps.run_steps(lambda: None, options, *names)
             assert done.exit_code == 0
-            return told(recorded_rows(done.run.lake, done.run.run_id))
+            return told(done.judged.lines())
 
         run.FINDING_LIMIT = 1000
         text, _ = printed("audit", "--input", quorum, "--format", "json")

@@ -704,14 +704,13 @@ def test_the_page_is_never_written_below_an_input(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kraftlog.audit.run import audit_of
-    from kraftlog.pipeline.judge import Judged, replayed
+    from kraftlog.pipeline.judge import replayed
+    from kraftlog.report.judgement import Judged
 
     quorum = replayed([str(DATA / "combined" / "replicas")], load_options({}))
     (tmp_path / "file").touch()
     path = str(tmp_path / "file" / "report.html")
-    judged = Judged([], None, 0)
-    assert write_audit_page(path, quorum, audit_of(quorum), judged, ()) is None
+    assert write_audit_page(path, quorum, Judged(verdict=VERDICT), ()) is None
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert "could not be written" in told

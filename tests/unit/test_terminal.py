@@ -14,6 +14,7 @@ from kraftlog.cli import build_parser, main
 from kraftlog.commands.command import every_parser
 from kraftlog.pipeline import progress
 from kraftlog.report.findings import print_findings
+from kraftlog.report.judgement import Judged
 from kraftlog.report.rows import print_rows
 from tests.golden.cases import DATA
 from tests.unit.report_pages import VERDICT, finding
@@ -92,7 +93,7 @@ def test_markup_and_control_characters_of_an_input_do_nothing() -> None:
     assert "\x1b" not in out.getvalue()
     out = io.StringIO()
     hostile = finding("batch_crc_valid", "[red]\x1b]0;owned\x07", message="[/bold]\x1b[2J")
-    print_findings([hostile], None, "[/]\x1b", out)
+    print_findings(Judged(findings=[hostile]), "[/]\x1b", out)
     assert "\x1b" not in out.getvalue()
     assert "\x07" not in out.getvalue()
     assert "[/bold]" in out.getvalue()
@@ -100,7 +101,7 @@ def test_markup_and_control_characters_of_an_input_do_nothing() -> None:
 
 def test_a_finding_is_one_line_for_grep() -> None:
     out = io.StringIO()
-    print_findings([TAIL], VERDICT, out=out)
+    print_findings(Judged(findings=[TAIL], verdict=VERDICT), out=out)
     question, todo, heading, line, verdict = out.getvalue().splitlines()
     assert question == "What must I do?"
     assert todo.startswith("  1. Note what a restart cuts, then restart: it carries a tail")
@@ -114,7 +115,8 @@ def test_a_finding_is_one_line_for_grep() -> None:
 def test_what_could_not_be_judged_is_told_once_for_each_reason() -> None:
     out = io.StringIO()
     gaps = [["a", "1: a hole"], ["b", "1: a hole"], ["c", "no copy of voter 2"]]
-    print_findings([], VERDICT | {"not_judged": gaps, "verdict": "incomplete"}, out=out)
+    verdict = VERDICT | {"not_judged": gaps, "verdict": "incomplete"}
+    print_findings(Judged(verdict=verdict), out=out)
     assert out.getvalue().splitlines()[:2] == [
         "not judged: a, b: 1: a hole",
         "not judged: c: no copy of voter 2",
@@ -124,7 +126,7 @@ def test_what_could_not_be_judged_is_told_once_for_each_reason() -> None:
 def test_a_finding_is_wrapped_beside_its_severity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
-    print_findings([TAIL], VERDICT, out=out)
+    print_findings(Judged(findings=[TAIL], verdict=VERDICT), out=out)
     lines = [CODES.sub("", line) for line in out.getvalue().splitlines()]
     assert max(map(len, lines)) <= 60
     at = lines.index("Note what a restart cuts, then restart")
@@ -142,7 +144,7 @@ def test_what_is_lost_stays_under_its_nodes(monkeypatch: pytest.MonkeyPatch) -> 
         "replica": "2", "node_id": 2, "who": "controller 2", "role": "voter", "verdict": "loses",
         "reason": "cut", "lost_from": 176, "lost": lost, "needs": [], "order": 1,
     }  # fmt: skip
-    print_findings([], VERDICT, out=out, restart=[row])
+    print_findings(Judged(verdict=VERDICT, restart=[row]), out=out)
     lines = [CODES.sub("", line).rstrip() for line in out.getvalue().splitlines()]
     at = lines.index("  controller 2, from offset 176 on:")
     end = next(n for n, line in enumerate(lines) if line.startswith("  all of it"))
@@ -175,7 +177,7 @@ def test_what_must_be_done_is_a_sentence_whatever_folders_are_called(
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     out = Terminal()
-    print_findings([TAIL], VERDICT, out=out)
+    print_findings(Judged(findings=[TAIL], verdict=VERDICT), out=out)
     assert not COLOUR.search(out.getvalue())
 
 

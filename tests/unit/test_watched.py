@@ -25,6 +25,7 @@ from kraftlog.config import load_options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.report.exposition import METRICS, metrics_text
+from kraftlog.report.judgement import Judged
 from kraftlog.report.junit import junit_xml
 from kraftlog.tables import whole
 from kraftlog.tables.parquet import make_folder_of
@@ -192,10 +193,15 @@ def test_junit_fails_where_the_command_does() -> None:
         row("good", "critical", "passed"),
     ]
     gaps = ["batch_crc_valid", "voter_holds_committed_data"]
-    says = verdict([[one, "a voter was not copied"] for one in gaps])
+    judged = Judged(
+        findings=[one for one in rows if one["result"] == "failed"],
+        checks=[one | {"reason": one["message"], "judged": []} for one in rows],
+        verdict=verdict([[one, "a voter was not copied"] for one in gaps]),
+    )
 
     def results(fail_on: str, strict: bool = False) -> dict[str, list[type]]:
-        (suite,) = JUnitXml.fromstring(junit_xml(rows, says, "x\x00y", fail_on, strict))
+        options = load_options({"fail_on": fail_on, "strict": strict})
+        (suite,) = JUnitXml.fromstring(junit_xml(judged, "x\x00y", options))
         assert suite.name == "x\ufffdy"
         counted = [type(one) for case in suite for one in case.result]
         assert (suite.tests, suite.failures) == (7, counted.count(Failure))
@@ -211,7 +217,7 @@ def test_junit_fails_where_the_command_does() -> None:
 
 def test_a_quorum_of_which_nothing_is_known() -> None:
     before = time.time()
-    found = parsed(metrics_text([], verdict([]), 0, []).decode())
+    found = parsed(metrics_text(Judged(verdict=verdict([])), 0, []).decode())
     assert "kraftlog_voters" not in found
     assert found["kraftlog_findings"] == {("critical",): 0, ("warning",): 0, ("info",): 0}
     assert before <= found["kraftlog_audit_timestamp_seconds"][()] <= time.time()
@@ -239,7 +245,7 @@ def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             Path(name).touch()
             return Full()
 
-    monkeypatch.setattr(whole, "filesystem_of", lambda name: (Disk(), name))
+    monkeypatch.setattr(whole, "lake_filesystem", lambda name: (Disk(), name))
     with pytest.raises(OSError, match="No space left"):
         whole.write_whole(str(path), b"newer")
     assert path.read_bytes() == b"new"
