@@ -395,6 +395,7 @@ def test_a_format_of_another_writer_is_told_and_left(lake: Lake) -> None:
 
 
 def test_a_lake_without_a_publication_is_judged_by_its_logs(lake: Lake) -> None:
+    numbered(lake, *range(1, 21))
     lost = one_file(lake)
     lost.unlink()
     (found,) = damages(lake, SPECS, None)
