@@ -116,7 +116,8 @@ def _damage(
     if what is not None:
         return Damage(spec, what, frozenset(lost), is_log_whole=False)
     if changed is not None:
-        what = f"another writer has changed its rows or files after version {changed}"
+        of_it = "rows or files" if _has_its_columns(lake, spec) else "columns"
+        what = f"another writer has changed its {of_it} after version {changed}"
         return Damage(spec, what, frozenset(lost), whole=whole)
     if not lost:
         return None
@@ -126,16 +127,19 @@ def _damage(
 
 
 def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int | None:
-    """The version before the first commit since then by which another writer has changed rows; one
-    that only gathers files, or deletes old ones, changes none, but that of tables of which each file
-    is replaced by itself none may be gathered. Before we change rows, we undo that.
+    """The version before the first commit since then by which another writer has changed rows, or
+    columns that are now others than ours; one that only gathers files, or deletes old ones, changes
+    none, but that of tables of which each file is replaced by itself none may be gathered. Before we
+    change rows, we undo that.
 
     Raises LakeError where such a writer has changed the table's format: nothing takes that back.
     """
     name, whole = spec.name, None
+    has_columns = now == published or _has_its_columns(lake, spec)
     for version in range(published + 1, now + 1):
         commit = lake.actions(name, version)
         has_changed = any(value.get("dataChange") for one in commit for value in one.values())
+        has_changed |= not has_columns and any("metaData" in one for one in commit)
         if has_changed or (spec.is_by_file and any("remove" in one for one in commit)):
             is_ours = any(one["txn"]["appId"] == WRITER for one in commit if "txn" in one)
             whole = None if is_ours else version - 1 if whole is None else whole
@@ -147,6 +151,10 @@ def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int
                     "Nothing was changed. Run into a new lake; the files of the versions before are still there."
                 )
     return whole
+
+
+def _has_its_columns(lake: Lake, spec: TableSpec) -> bool:
+    return bool(pa.schema(lake.open(spec.name).schema()).equals(spec.schema))
 
 
 def _lost_files(lake: Lake, name: str, files: Mapping[str, int], deep: bool) -> dict[str, str]:

@@ -375,8 +375,13 @@ class Lake:
         except CommitFailedError as error:
             if self.opened is not None:
                 self.opened.clear()
-            if (DeltaTable(table.table_uri).transaction_version(WRITER) or 0) > self.token:
+            now = DeltaTable(table.table_uri)
+            if (now.transaction_version(WRITER) or 0) > self.token:
                 raise taken_over(self.root) from error
+            if now.version() == table.version():
+                raise LakeError(
+                    f"{table.table_uri}: Delta refuses this commit ({in_line(error)})"
+                ) from error
             raise LakeError(
                 f"{table.table_uri}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
             ) from error

@@ -136,6 +136,19 @@ def test_whichever_command_comes_next_takes_a_killed_run_back(
     assert whole(lake) == lab.clean
 
 
+def test_a_run_that_goes_on_has_lost_nothing(lab: Killed) -> None:
+    """It was killed after it had decoded: `lake check` does not call lost what is yet to come."""
+    lake = lab.kill_before("replicas")
+    with lease_of(str(lake), 1, 60, lambda _: None):
+        pass  # for whoever looks
+    options = load_options({"lake": str(lake)})
+    assert not ahead(lake)
+    assert "; run 2 is not finished: the next run" in lake_damage(options).summary
+    assert "holds no rows" not in lake_damage(options).summary
+    lab.run(lake)
+    assert lake_damage(options).summary.endswith("all there in full size")
+
+
 def vacuum(*names: str) -> Callable[[Path], None]:
     """Delete at once what no newest version needs, as any client of Delta can."""
 
