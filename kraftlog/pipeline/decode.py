@@ -54,7 +54,6 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     started = datetime.now(UTC)
     lake, replicas = run.lake, run.replicas
     finished = lake.run_number("runs")
-    lake.recover(decoded_tables().values(), finished)
     files, side_faults = file_rows(replicas)
     run.require_same_masks()
     before = run.last

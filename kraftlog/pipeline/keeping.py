@@ -46,7 +46,12 @@ def lake_damage(options: Options) -> Checked:
     files = sum(one.file_count for one in marks.values())
     how = "read and compared with their checksums" if options.verify else "there in full size"
     whole = f"{lake.root}: {len(marks)} tables, {files:,} files, all {how}"
+    finished = last.run if last else 0
+    newest = max((one.run for one in marks.values()), default=0)
+    if newest > finished:
+        whole += f"; run {newest} is not finished: the next run over the same input ends it"
     runs = lake.read("runs").to_pylist() if "runs" in marks else []
+    runs = [one for one in runs if one["number"] <= finished]
     lost = defaultdict[str, list[int]](list)
     for number, names in lost_rows(lake, runs).items():
         for name in names:

@@ -26,7 +26,7 @@ from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import inputs_of, lake_of
 from kraftlog.plain import runs_text, tell
 from kraftlog.quorum.side_evidence import read_side_file
-from kraftlog.tables.damage import damages
+from kraftlog.tables.damage import damages, finished_run
 from kraftlog.tables.lake import Lake, Mark
 from kraftlog.tables.lease import Lease, lease_of
 from kraftlog.tables.mend import Taken, mend
@@ -121,23 +121,26 @@ def _cluster_ids(replicas: list[Replica]) -> Counter[str]:
 
 
 def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -> Taken | None:
-    """Shut a dead owner out, and take out of the lake what is damaged, for the steps to write it
-    again. None where nothing was: else the versions which earlier runs have published may not be
-    theirs any more.
+    """Shut a dead owner out, take back what a killed run has left half done, and take out of the lake
+    what is damaged, for the steps to write it again. None where nothing was: else the versions which
+    earlier runs have published may not be theirs any more.
 
     Raises LakeError for damage where the input is not to be read."""
     published = lease.state.published
     last = published[-1] if published else None
-    found = list(damages(lake, all_tables().values(), last, deep=options.verify))
-    if reads_input:
-        cut = [one.spec for one in found if not one.has_log and lake.cut_broken_end(one.table)]
-        found = [one for one in found if one.spec not in cut]
-        found += damages(lake, cut, last, deep=options.verify)
-    broken = {one.table for one in found if not one.has_log}
-    lake = _above_all_tokens(lake, lease, broken)
+    specs = all_tables().values()
+    found = list(damages(lake, specs, last, deep=options.verify))
+    unread = [one.table for one in found if not one.has_log]
+    if reads_input and [name for name in unread if lake.cut_broken_end(name)]:
+        found = list(damages(lake, specs, last, deep=options.verify))
+    lake = _above_all_tokens(lake, lease, {one.table for one in found if not one.has_log})
+    damaged = {one.table for one in found}
+    whole = [spec for spec in specs if spec.name not in damaged]
     if lease.is_taken_over:
         tell(f"{lake.root}: the run before this one was killed; its work is taken over")
-        lake.fence(spec for name, spec in all_tables().items() if name not in broken)
+        lake.fence(whole)
+    finished = finished_run(lake, last)
+    lake.recover(whole, finished)
     if not found:
         return None
     if not reads_input:
@@ -147,8 +150,7 @@ def _made_whole(lake: Lake, lease: Lease, options: Options, reads_input: bool) -
         )
     for one in found:
         tell(f"{lake.path(one.table)} is damaged: {one.what}; this run makes it whole")
-    finished = lake.run_number("runs") if all(one.table != "runs" for one in found) else 0
-    return mend(lake, found, max(finished, last.run if last else 0))
+    return mend(lake, found, finished)
 
 
 def _above_all_tokens(lake: Lake, lease: Lease, broken: Collection[str]) -> Lake:
@@ -197,7 +199,8 @@ def publish(lake: Lake, lease: Lease, options: Options, *, is_anew: bool = False
     marks = lake.marks(all_tables())
     number = marks["runs"].run if "runs" in marks else 0
     expected = set(last.versions if last else ()) & set(all_tables())
-    is_whole = all(name in marks and marks[name].run >= number for name in expected)
+    is_whole = expected <= {name for name, mark in marks.items() if mark.run == number}
+    is_whole &= all(mark.run <= number for mark in marks.values())
     is_told = last is not None and not is_anew and _versions(marks) == dict(last.versions)
     if not number or not is_whole or is_told:
         return 0

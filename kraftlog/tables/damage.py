@@ -19,7 +19,7 @@ from kraftlog.plain import in_line
 from kraftlog.tables.lake import WRITER, Lake
 from kraftlog.tables.parquet import lake_filesystem
 from kraftlog.tables.register import Published
-from kraftlog.tables.spec import TableSpec
+from kraftlog.tables.spec import RUNS, TableSpec
 
 GONE, UNREADABLE = "it is gone", "its log cannot be read"
 
@@ -33,8 +33,8 @@ class Damage:
     """What is wrong with one table, in words; `lost` are the files (below its folder) that cannot
     be read any more. Without a log nothing of a table can be read, and one that is not
     `is_log_whole` may have named other files. `whole` is the last version
-    before another writer changed its rows, or gathered files that have to stay apart; None where
-    nobody has.
+    before another writer changed its rows or columns, or gathered files that have to stay apart, or
+    before a killed run wrote it; None where nobody has.
     """
 
     spec: TableSpec
@@ -58,26 +58,38 @@ def damages(
     Raises LakeError where something else lies in a table's place, or another writer has changed a
     table's format.
     """
-    known = dict(published.versions) if published else {}
+    finished = finished_run(lake, published)
     for spec in tables:
-        found = _damage(lake, spec, known.get(spec.name), published, deep)
+        found = _damage(lake, spec, published, finished, deep)
         if found is not None:
             yield found
 
 
+def finished_run(lake: Lake, published: Published | None) -> int:
+    """The number of the last run that has decoded all it read: a table that is ahead of it was left
+    by one that was killed.
+    """
+    last = published.run if published else 0
+    try:
+        return max(lake.run_number(RUNS.name), last)
+    except Exception:
+        return last  # what is wrong with that table is told with the others
+
+
 def _damage(
-    lake: Lake, spec: TableSpec, version: int | None, published: Published | None, deep: bool
+    lake: Lake, spec: TableSpec, published: Published | None, finished: int, deep: bool
 ) -> Damage | None:
     name = spec.name
+    version = published.versions.get(name) if published else None
     if not lake.exists(name):
         return None if version is None else Damage(spec, GONE, has_log=False)
     try:
         now = int(lake.open(name).version())
-        files, whole = lake.sizes(name), None
+        files, is_ahead = lake.sizes(name), lake.run_number(name) > finished
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
         return Damage(spec, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
-    what = None
+    what = whole = changed = None
     if version is not None and now < version:
         what = "its log has lost its newest entries"
     elif version is not None and published is not None:
@@ -85,7 +97,7 @@ def _damage(
             then = len(files)
             if now != version:
                 then = len(DeltaTable(lake.path(name), version=version).file_uris())
-            whole = _before_others(lake, spec, version, now)
+            whole = changed = _before_others(lake, spec, version, now)
             files = files if whole is None else lake.sizes(name, whole)
         except _ForeignFormatError:
             raise
@@ -94,29 +106,40 @@ def _damage(
         else:
             if then != published.files.get(name):
                 what = "its log has lost entries"
+    if what is None and is_ahead:
+        try:
+            whole = lake.version_of_run(name, finished, now if changed is None else changed)
+            files = lake.sizes(name, whole)
+        except Exception as error:
+            what = f"a killed run has left it, and its version before that cannot be read ({_first_words(error)})"
     lost = _lost_files(lake, name, files, deep)
     if what is not None:
         return Damage(spec, what, frozenset(lost), is_log_whole=False)
-    if whole is not None:
-        what = f"another writer has changed its rows or files after version {whole}"
+    if changed is not None:
+        of_it = "rows or files" if _has_its_columns(lake, spec) else "columns"
+        what = f"another writer has changed its {of_it} after version {changed}"
         return Damage(spec, what, frozenset(lost), whole=whole)
     if not lost:
         return None
     kinds = ", ".join(sorted(set(lost.values())))
-    return Damage(spec, f"{len(lost)} of its {len(files)} files: {kinds}", frozenset(lost))
+    what = f"{len(lost)} of its {len(files)} files: {kinds}"
+    return Damage(spec, what, frozenset(lost), whole=whole)
 
 
 def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int | None:
-    """The version before the first commit since then by which another writer has changed rows; one
-    that only gathers files, or deletes old ones, changes none, but that of tables of which each file
-    is replaced by itself none may be gathered. Before we change rows, we undo that.
+    """The version before the first commit since then by which another writer has changed rows, or
+    columns that are now others than ours; one that only gathers files, or deletes old ones, changes
+    none, but that of tables of which each file is replaced by itself none may be gathered. Before we
+    change rows, we undo that.
 
     Raises LakeError where such a writer has changed the table's format: nothing takes that back.
     """
     name, whole = spec.name, None
+    has_columns = now == published or _has_its_columns(lake, spec)
     for version in range(published + 1, now + 1):
         commit = lake.actions(name, version)
         has_changed = any(value.get("dataChange") for one in commit for value in one.values())
+        has_changed |= not has_columns and any("metaData" in one for one in commit)
         if has_changed or (spec.is_by_file and any("remove" in one for one in commit)):
             is_ours = any(one["txn"]["appId"] == WRITER for one in commit if "txn" in one)
             whole = None if is_ours else version - 1 if whole is None else whole
@@ -128,6 +151,10 @@ def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int
                     "Nothing was changed. Run into a new lake; the files of the versions before are still there."
                 )
     return whole
+
+
+def _has_its_columns(lake: Lake, spec: TableSpec) -> bool:
+    return bool(pa.schema(lake.open(spec.name).schema()).equals(spec.schema))
 
 
 def _lost_files(lake: Lake, name: str, files: Mapping[str, int], deep: bool) -> dict[str, str]:

@@ -381,8 +381,13 @@ class Lake:
         except CommitFailedError as error:
             if self.opened is not None:
                 self.opened.clear()
-            if (DeltaTable(table.table_uri).transaction_version(WRITER) or 0) > self.token:
+            now = DeltaTable(table.table_uri)
+            if (now.transaction_version(WRITER) or 0) > self.token:
                 raise taken_over(self.root) from error
+            if now.version() == table.version():
+                raise LakeError(
+                    f"{table.table_uri}: Delta refuses this commit ({in_line(error)})"
+                ) from error
             raise LakeError(
                 f"{table.table_uri}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
             ) from error
@@ -450,38 +455,29 @@ class Lake:
         """
         undone = [one.name for one in specs if self.run_number(one.name) > finished_run]
         for name in undone:
-            self._restore(name, finished_run)
+            newest = int(self.open(name).version())
+            self.set_back(name, self.version_of_run(name, finished_run, newest))
         return undone
 
-    def _restore(self, name: str, finished_run: int) -> None:
-        """Back to the newest version that the finished run, or an earlier one, had written."""
-        path = self.path(name)
-        for version in range(self.open(name).version(), -1, -1):
-            older = DeltaTable(path, version=version)
-            if (older.transaction_version(_APPLICATION) or 0) <= finished_run:
-                self._set_back(name, version, finished_run)
-                return
-        raise LakeError(
-            f"{path}: a killed run left it, and its earlier version has been vacuumed away; delete the lake and run again"
-        )
+    def version_of_run(self, name: str, run_number: int, newest: int) -> int:
+        """The newest version of a table, up to one, that a run or an earlier one has written.
 
-    def undo_others(self, name: str, whole: int) -> None:
-        """Back to a version of ours that another writer has gone on from; without those of its files
-        that are gone.
+        Raises LakeError where its log does not reach back so far."""
+        for version in range(newest, -1, -1):
+            if (self.open(name, version).transaction_version(_APPLICATION) or 0) <= run_number:
+                return version
+        raise LakeError(f"{self.path(name)}: no version of it is of run {run_number} or before")
+
+    def set_back(self, name: str, version: int) -> None:
+        """Back to a version of ours that a killed run, or another writer, has gone on from; without
+        those of its files that are gone.
         """
-        run_number = self.open(name, whole).transaction_version(_APPLICATION) or 0
-        self._set_back(name, whole, run_number, ignore_missing_files=True)
-
-    def _set_back(
-        self, name: str, version: int, run_number: int, *, ignore_missing_files: bool = False
-    ) -> None:
+        run_number = self.open(name, version).transaction_version(_APPLICATION) or 0
         self._forget(name)
         table = DeltaTable(self.path(name))
         with self._alone(table):
             properties = self._properties(run_number)
-            table.restore(
-                version, ignore_missing_files=ignore_missing_files, commit_properties=properties
-            )
+            table.restore(version, ignore_missing_files=True, commit_properties=properties)
 
 
 def _add(file: AddedFile, is_data: bool = True) -> AddAction:

@@ -41,7 +41,7 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> Taken:
     """Take out what is broken; `number` is that of the last run."""
     for one in found:
         if one.whole is not None:
-            lake.undo_others(one.table, one.whole)
+            lake.set_back(one.table, one.whole)
     found = [one for one in found if one.whole is None or one.lost]
     runs = {}
     for damage in sorted(found, key=lambda one: one.table != "runs"):
@@ -53,13 +53,12 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> Taken:
         elif spec.mode == CONTENT or spec.name == "runs":
             if damage.lost:
                 lake.replace(spec, [Rewritten(None, tuple(damage.lost))], is_data=True)
+            lake.mark(spec, number)
         elif spec.mode == PER_RUN:
             _keep_earlier_runs(lake, spec, damage.lost, number)
         else:
             lake.empty(spec)
     names = {one.table for one in found}
-    if "runs" in names:
-        lake.mark(decoded_tables()["runs"], number)
     if not names & set(decoded_tables()):
         return Taken(_NO_IDS, runs)
     # Without these the next run reads every file again, and says anew what lies on the disks.

@@ -87,6 +87,18 @@ def test_under_a_lease_a_table_is_opened_once(
     assert count_by_path(lake) == {"/a": 3, "/b": 2, "/c": 1}, "it has looked again"
 
 
+def test_what_delta_refuses_is_not_laid_to_another_writer(two_paths: Lake) -> None:
+    table = DeltaTable(two_paths.path("batches"))
+    table.alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(LakeError) as caught:
+        two_paths.commit(BATCHES, [], 2, lambda of: True)
+    said = str(caught.value)
+    assert "/batches/: Delta refuses this commit (" in said
+    assert "append-only" in said
+    assert "\n" not in said
+    assert "another writer" not in said
+
+
 def test_of_an_open_table_its_writers_are_read_once_per_version(
     two_paths: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import all_tables
@@ -291,6 +292,9 @@ HARM: dict[str, Callable[[Lake], object]] = {
     "another writer has changed its rows or files after version 20": lambda lake: others(
         lake
     ).restore(7),
+    "another writer has changed its columns after version 20": lambda lake: others(
+        lake
+    ).alter.add_columns([Field("note", PrimitiveType("string"))]),
     "its history since version 20 cannot be read": clean_up,
     "its log cannot be read (Kernel error: Gen": lambda lake: log(lake, 7).unlink(),
     "its log cannot be read (Kernel error: Jso": lambda lake: log(lake, 7).write_text("{"),
@@ -332,6 +336,20 @@ def test_what_others_changed_is_undone_once(lake: Lake) -> None:
     mend(lake, [found], 20)
     assert rows(lake) == before
     assert lake.run_number("findings") == 20, "the step has been done, still"
+    run(lake, 21)
+    assert list(damages(lake, SPECS, known, deep=True)) == []
+
+
+def test_columns_that_others_added_are_taken_out(lake: Lake) -> None:
+    """What they have written into these goes with them; settings of theirs are no columns."""
+    known, before = published(lake), rows(lake)
+    others(lake).alter.set_table_properties({"delta.appendOnly": "false"})
+    assert list(damages(lake, SPECS, known)) == []
+    others(lake).alter.add_columns([Field("note", PrimitiveType("string"))])
+    others(lake).update({"note": "'mine'"})
+    (found,) = damages(lake, SPECS, known)
+    mend(lake, [found], 20)
+    assert rows(lake) == before
     run(lake, 21)
     assert list(damages(lake, SPECS, known, deep=True)) == []
 
@@ -395,6 +413,7 @@ def test_a_format_of_another_writer_is_told_and_left(lake: Lake) -> None:
 
 
 def test_a_lake_without_a_publication_is_judged_by_its_logs(lake: Lake) -> None:
+    numbered(lake, *range(1, 21))
     lost = one_file(lake)
     lost.unlink()
     (found,) = damages(lake, SPECS, None)

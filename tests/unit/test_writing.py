@@ -331,3 +331,22 @@ def test_readers_are_told_of_a_run_when_it_is_whole(quorum: Path, tmp_path: Path
     with writing(options):
         pass
     assert published() == [first, (2, {"files": 2, "runs": 2})]
+
+
+def test_tables_that_are_ahead_of_runs_are_never_published(quorum: Path, tmp_path: Path) -> None:
+    """Whoever holds the lake next takes them back, whatever it is for."""
+    options = options_of(quorum, tmp_path / "lake")
+    new = decoded_tables()["batches"]
+    with writing(options, reads_input=True) as lake:
+        lake.commit(FILES, [], 1)
+        lake.commit(RUNS, [], 1)
+    first = state_of(lake.root).published
+    for spec in (FILES, new):
+        with writing(options) as lake:
+            lake.commit(spec, [], 2)
+        assert state_of(lake.root).published == first
+        with writing(options) as lake:
+            assert lake.run_number(spec.name) < 2
+        (told,) = state_of(lake.root).published
+        assert told.run == 1
+        first = (told,)
