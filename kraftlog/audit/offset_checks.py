@@ -268,8 +268,8 @@ def _swapped_in(log: LogView) -> Iterator[BadRow]:
             )
         yield BadRow(
             log.label,
-            f"The file {segment.name} gets the name {name} at Kafka's next start, and {text}. {before}"
-            "Kafka leaves no such file in this log: find out who renamed it, and keep a copy of the folder.",
+            f"The file {segment.name} gets the name {name} at Kafka's next start, and {text}. "
+            f"{before}Kafka leaves no such file in this log: find out who renamed it, and keep a copy of the folder.",
             segment.path,
             fault.position if fault else 0,
             segment.base_offset,

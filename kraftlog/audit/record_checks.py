@@ -256,8 +256,8 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     controller writes so. Where the finding says that Kafka's reader refuses it, a node that
     reads it stops. A start reads the newest snapshot, and the log from the end of that on, and so
     would fail: in that snapshot such a record is critical, and so are such levels and voters in that
-    part of a log. A control batch in a log that names a producer is critical wherever it stands:
-    Kafka takes it for the end of a producer's transaction, and does not open the log.""",
+    part of a log. A control batch that names a producer is critical anywhere in a log: Kafka takes
+    it for a transaction's end, and does not open the log.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip

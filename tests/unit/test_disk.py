@@ -334,7 +334,7 @@ def test_a_control_batch_that_names_a_producer(
 ) -> None:
     """Kafka 4.3.1 opens no log with it, also where a snapshot holds the offset."""
     value, key = record
-    batch = Batch(base, 1 if base < 8 else 2, (value,), key and (key,), LATER)
+    batch = Batch(base, 1 if base < 8 else 2, (value,), (key,) if key else None, LATER)
     raw = bytearray(batch.raw())
     raw[43:51] = struct.pack(">q", producer)
     node = quorum(tmp_path)[0]
