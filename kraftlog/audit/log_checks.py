@@ -357,10 +357,13 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
         if found and not copied_first(quorum, log, found[0].end_offset)
         else "This is usual in a copy of a node that runs or was killed."
     )
+    cuts = "The node cuts this end at its next start, and goes on"
+    if segment.swap_fault is not None:
+        cuts = "See segment_name_matches for whether the node starts with it; the log goes on"
     return BadRow(
         log.label,
         f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). "
-        f"{usual} The node cuts this end at its next start, and goes on from offset {start}. "
+        f"{usual} {cuts} from offset {start}. "
         "A full disk does this, too, and the node does not start until there is room. If it was stopped cleanly, check its disk.",
         segment.path,
         fault.position,

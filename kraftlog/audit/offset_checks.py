@@ -213,7 +213,8 @@ def _inside(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
     a segment's file (.log, .index, .snapshot and others) and no offset for a name. Kafka looks
     offsets up by file name, and refuses to start over a file with such an ending where no number
     goes before the first dot. At level info it does not look at the file. At level warning it gives a
-    segment that ends in .swap its name back, and reads it.""",
+    segment that ends in .swap its name back, and reads it. Of one with zeros among its batches it does
+    not, and refuses to start.""",
     advice="""While the node is stopped, give a renamed segment its name back, and its index files
     too. Move foreign files elsewhere. If the finding says that the header is damaged, leave the
     name and see offsets_contiguous.""",
@@ -254,16 +255,25 @@ def _swapped_in(log: LogView) -> Iterator[BadRow]:
         name = names.segment_name(segment.base_offset)
         if segment.name == name or not segment.name.startswith(name):
             continue
-        is_replaced = name in aside
+        is_replaced, fault = name in aside, segment.swap_fault
         text = f"the {name} beside it is deleted" if is_replaced else "it was read as that here"
+        before = ""
+        if fault is not None:
+            fails = "fails" if fault.kind == FaultKind.ZEROS else "may fail"
+            before = f"But before that Kafka {fails} over what is no batch in it ({fault.detail} at byte {fault.position:,}), and then does not start. "
+            before += (
+                f"Move it elsewhere while the node is stopped, and the {name} beside it is read. "
+                if is_replaced
+                else f"Name it {name} while the node is stopped, and Kafka cuts what is no batch. "
+            )
         yield BadRow(
             log.label,
             f"The file {segment.name} gets the name {name} at Kafka's next start, and {text}. "
-            "Kafka leaves no such file in this log: find out who renamed it, and keep a copy of the folder.",
+            f"{before}Kafka leaves no such file in this log: find out who renamed it, and keep a copy of the folder.",
             segment.path,
-            0,
+            fault.position if fault else 0,
             segment.base_offset,
-            severity=None if is_replaced else "warning",
+            severity="warning" if fault is None and not is_replaced else None,
         )
 
 

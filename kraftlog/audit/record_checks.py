@@ -26,7 +26,7 @@ from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import counted, numbers, sentence, voters_text
-from kraftlog.quorum.content import KRAFT_VOTERS, LEVEL, REFUSED, RULES, UNKNOWN
+from kraftlog.quorum.content import END_MARKER, KRAFT_VOTERS, LEVEL, REFUSED, RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
@@ -256,7 +256,8 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     controller writes so. Where the finding says that Kafka's reader refuses it, a node that
     reads it stops. A start reads the newest snapshot, and the log from the end of that on, and so
     would fail: in that snapshot such a record is critical, and so are such levels and voters in that
-    part of a log.""",
+    part of a log. A control batch that names a producer is critical anywhere in a log: Kafka takes
+    it for a transaction's end, and does not open the log.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
 )  # fmt: skip
@@ -279,9 +280,12 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         ]
         stops = ""
         severity: Severity | None = None
-        if issue.kind in REFUSED:
+        if issue.kind == END_MARKER and place.in_log:
+            severity = "critical"
+            stops = f"Kafka fails over it while it opens the log, wherever a snapshot ends: {replicas_text(replicas)} cannot start. "
+        elif issue.kind in REFUSED:
             stops = "Kafka's reader refuses it, and a node that reads it stops. "
-            starting = [one for one in replicas if _starts_with(quorum, one, place, issue)]
+            starting = [one for one in replicas if _starts_with(quorum, one, place)]
             if starting:
                 severity = "critical" if issue.kind == LEVEL else None
                 stops = f"{stops}A start of {replicas_text(starting)} reads it. "
@@ -303,13 +307,13 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
     yield from told_once(row for log in quorum.logs for row in _controls(log, voters_from))
 
 
-def _starts_with(quorum: Quorum, replica: str, place: _Place, issue: RecordIssue) -> bool:
-    """Whether a start of a replica reads such a record of its log: it begins at the end of the newest
-    snapshot.
+def _starts_with(quorum: Quorum, replica: str, place: _Place) -> bool:
+    """Whether a start of a replica reads such a record of its log: it begins with the batch at the
+    end of the newest snapshot.
     """
     found = [one for one in quorum.snapshots_of(replica) if one.is_named_as_shipped]
-    offset = int(place.batches.base_offsets[place.row]) + issue.record_index
-    return place.in_log and all(offset >= one.end_offset for one in found[-1:])
+    last = int(place.batches.last_offsets[place.row])
+    return place.in_log and all(last >= one.end_offset for one in found[-1:])
 
 
 def _controls(log: LogView, voters_from: int) -> Iterator[BadRow]:

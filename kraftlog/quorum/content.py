@@ -8,7 +8,7 @@ an ordinary batch. Runs once per distinct batch, in executors or on the driver. 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ a tagged field or the level of a feature is unknown.
 """
 RULES = (
     "batch_header",
+    "end_marker",
     "header",
     "key",
     "timestamp_delta",
@@ -53,7 +54,7 @@ RULES = (
     "level",
 )
 """Kinds of issues of records that decode, and that no KRaft controller writes."""
-BATCH_HEADER, IGNORED, LEVEL = RULES[0], RULES[-2], RULES[-1]
+BATCH_HEADER, END_MARKER, IGNORED, LEVEL = RULES[0], RULES[1], RULES[-2], RULES[-1]
 REFUSED = frozenset(
     {
         FaultKind.COMPRESSION,
@@ -93,7 +94,7 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
     records = tuple(one for one in found if isinstance(one, Record))
     issues: list[RecordIssue] = []
     counts: Counter[str] = Counter()
-    for issue in chain(_batch_issues(batch, section), *map(_issues_of, found)):
+    for issue in chain(_batch_issues(batch, section, found[:1]), *map(_issues_of, found)):
         counts[issue.kind] += 1
         if counts[issue.kind] <= ISSUE_LIMIT:
             issues.append(issue)
@@ -143,15 +144,24 @@ def _control(record: Record) -> ControlRecord:
     return ControlRecord(record.type, record.index, record.data)
 
 
-def _batch_issues(batch: bytes, section: Section | Fault) -> Iterator[RecordIssue]:
-    """What is odd about a batch as a whole, and what Kafka's reader refuses in a compressed one that
-    can be unpacked all the same.
+def _batch_issues(
+    batch: bytes, section: Section | Fault, first: Sequence[Record | Fault]
+) -> Iterator[RecordIssue]:
+    """What is odd about a batch as a whole, and what Kafka refuses of it although its records can be
+    read. `first` is what its first record is, if it says that it has one.
     """
-    for text in header_oddities(np.frombuffer(batch, HEADER, 1)[0]):
+    header = np.frombuffer(batch, HEADER, 1)[0]
+    for text in header_oddities(header):
         yield RecordIssue(BATCH_HEADER, 0, text)
+    if header["attributes"] & CONTROL and header["producer_id"] >= 0:
+        for one in first:
+            if isinstance(one, Fault) or one.type not in CONTROL_MARKERS.values():
+                text = "its batch names a producer, so that Kafka takes it for the end of a producer's transaction, and it is none"
+                yield RecordIssue(END_MARKER, 0, text)
     if isinstance(section, Fault) or section.origin is not None:
         return
-    if section.header.attributes & CODEC_MASK == LZ4 and not batch[_LZ4_FLAGS] & _INDEPENDENT:
+    flags = batch[_LZ4_FLAGS:] if section.header.attributes & CODEC_MASK == LZ4 else b""
+    if flags and not flags[0] & _INDEPENDENT:
         text = "its LZ4 blocks depend on one another, and Kafka unpacks only independent ones"
         yield RecordIssue(FaultKind.COMPRESSION, 0, text)
     yield from _long_records(section)

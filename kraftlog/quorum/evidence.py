@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.tabular import texts_of
-from kraftlog.log.batch import ID_SIZE
+from kraftlog.log.batch import ID_SIZE, MAGIC_POSITION
 from kraftlog.log.directory import UNLISTED
-from kraftlog.log.fault import Fault
+from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import PULLED_ID, QuorumState, is_directory_id, refused_meta_properties
 from kraftlog.native.kernel import hex_letters
@@ -154,6 +154,22 @@ class SegmentEvidence:
         from the file's name on, in 32 bits. It refuses to start over one that is further off.
         """
         return 0 <= last_offset - self.base_offset < 1 << 31
+
+    @property
+    def swap_fault(self) -> Fault | None:
+        """What Kafka fails over before it cuts anything: through a file that gets its name back it
+        goes by the lengths of its batches, as long as a header is whole, and none may be below 14.
+        Zeros always are, other bytes that are no batch may be. Source: LogLoader.load,
+        LogSegment.readNextOffset, FileLogInputStream.
+        """
+        if not self.name.endswith(".log.swap"):
+            return None
+        first = next((one for one in self.faults if one.kind in RANGE_KINDS - _WITH_LENGTH), None)
+        return first if first is not None and first.size_bytes > MAGIC_POSITION + 1 else None
+
+
+_WITH_LENGTH = frozenset({FaultKind.BATCH_CRC, FaultKind.TORN_BATCH})
+"""Damage to a batch that tells its length, or the most of a header."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,7 +232,7 @@ def _unreadable(log: LogView, before: int, after: int) -> list[str]:
         if one.kind != FaultKind.ZEROS and start < (index, one.position) < end
     ]
     for row in range(before + 1, after):
-        kind = "a batch that does not fit in" if columns.crc_valid[row] else FaultKind.BATCH_CRC
+        kind = "a batch out of place" if columns.crc_valid[row] else FaultKind.BATCH_CRC
         found.append((*place(row), str(kind)))
     return [
         f"{kind} in {segments[index].path} at byte {position}"

@@ -23,19 +23,24 @@ from kraftlog.simulate.fetch import Dialect
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
     """A snapshot by its name. `unreadable` says why it cannot be loaded, None where it can;
-    `is_complete` is False where the footer is missing, which Kafka does not look for.
+    `is_complete` is False where the footer is missing, which Kafka does not look for; `newer` says
+    what a newer Kafka wrote in it.
     """
 
     id: SnapshotId
     unreadable: str | None = None
     is_complete: bool = True
+    newer: str | None = None
 
 
 class BadRecord(NamedTuple):
-    """What is wrong with the records of a valid batch, and where."""
+    """What is wrong with the records of a valid batch, where, and where that batch ends: Kafka reads
+    all of one in whose middle a snapshot ends.
+    """
 
     offset: int
     text: str
+    last_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +120,9 @@ def _is_dropped(found: Extent) -> bool:
 
 def _first(records: tuple[BadRecord, ...], start: int, extent: Extent) -> list[BadRecord]:
     """The first of some records that is replayed, if any is."""
-    return [one for one in records if start <= one.offset < extent.end_offset][:1]
+    return [one for one in records if start <= one.last_offset and one.offset < extent.end_offset][
+        :1
+    ]
 
 
 def _missing_cover(disk: Disk, ids: tuple[SnapshotId, ...]) -> list[str]:
@@ -141,6 +148,10 @@ def _words(disk: Disk, found: Extent, latest: SnapshotFile | None) -> list[str]:
     if latest is not None and not latest.is_complete:
         words.append(
             f"snapshot {latest.id.name} is incomplete, and Kafka loads it without noticing"
+        )
+    if latest is not None and latest.newer:
+        words.append(
+            f"a newer Kafka wrote a record in snapshot {latest.id.name}, and an older one may refuse it: {latest.newer}"
         )
     return [*words, *disk.notes]
 

@@ -16,7 +16,7 @@ from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import READING_KINDS, FaultKind
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import offsets_are
-from kraftlog.quorum.content import REFUSED, UNKNOWN
+from kraftlog.quorum.content import END_MARKER, REFUSED, UNKNOWN
 from kraftlog.quorum.epochs import EpochVector, claimed_by
 from kraftlog.quorum.evidence import (
     BatchColumns,
@@ -51,16 +51,23 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
                 SnapshotId(*each.id),
                 _why_unloadable(quorum, each),
                 each.is_complete or each.not_read is not None,
+                next(
+                    (one.text for one in _issues(each.evidence.batches, each.contents, _NEWER)),
+                    None,
+                ),
             )
             for each in shipped
         ),
         cut,
-        tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end)))),
+        tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end), *_unopened(log, end)))),
         tuple(_bad_records(one.log, log.contents)),
         (*_notes(log, end), *_without_vote(log, snapshots)),
-        tuple(_issues(one.log, log.contents, frozenset({UNKNOWN}))),
+        tuple(_issues(one.log, log.contents, _NEWER)),
         bool(log.unread_segments),
     )
+
+
+_NEWER = frozenset({UNKNOWN})
 
 
 def replayed_records(log: LogView, from_offset: int, end_offset: int) -> int:
@@ -135,6 +142,9 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     for segment in one.segments if FaultKind.UNREADABLE in found else ():
         if segment.problem and segment.problem != NO_SEGMENT:
             yield f"{segment.name} cannot be read: {segment.problem}"
+    for segment in one.segments:
+        if (fault := segment.swap_fault) is not None and fault.kind == FaultKind.ZEROS:
+            yield f"Kafka fails over {fault.detail} at byte {fault.position:,} of {segment.name} before it gives that file its name back"
     for name, file in (
         ("quorum-state", one.quorum_state),
         ("leader-epoch-checkpoint", one.epoch_checkpoint),
@@ -156,6 +166,14 @@ def _out_of_reach(one: ReplicaEvidence, end_row: int) -> Iterator[str]:
         if index is not None:
             base = int(one.log.base_offsets[segment.first_row + index])
             yield f"a batch in {segment.name} says that it begins at offset {base}, which that file cannot hold"
+
+
+def _unopened(log: LogView, end_row: int) -> Iterator[str]:
+    """What recovery throws at: in each batch it looks for the producers' transactions that end."""
+    batches = log.evidence.log
+    for one in _issues(batches.between(0, end_row), log.contents, frozenset({END_MARKER})):
+        yield f"Kafka cannot open the log over the batch at offset {one.offset}: {one.text}"
+        break
 
 
 def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
@@ -183,7 +201,8 @@ def _why_unread(file: SideFile) -> str | None:
 def _bad_records(batches: BatchColumns, contents: tuple[Content, ...]) -> Iterator[BadRecord]:
     """Kafka decodes every record that it replays, and takes no batch without one."""
     for row in _without_records(batches).tolist():
-        yield BadRecord(int(batches.base_offsets[row]), "the batch there holds no record")
+        base, last = int(batches.base_offsets[row]), int(batches.last_offsets[row])
+        yield BadRecord(base, "the batch there holds no record", last)
     yield from _issues(batches, contents, REFUSED)
 
 
@@ -197,8 +216,9 @@ def _issues(
     for row in np.flatnonzero((batches.content >= 0) & batches.crc_valid).tolist():
         for issue in contents[int(batches.content[row])].issues:
             if issue.kind in kinds:
-                offset = int(batches.base_offsets[row]) + issue.record_index
-                yield BadRecord(offset, issue.text)
+                last = int(batches.last_offsets[row])
+                offset = min(int(batches.base_offsets[row]) + issue.record_index, last)
+                yield BadRecord(offset, issue.text, last)
 
 
 def _notes(log: LogView, end_row: int) -> Iterator[str]:
@@ -208,6 +228,9 @@ def _notes(log: LogView, end_row: int) -> Iterator[str]:
         if hole.row < end_row:
             yield f"{offsets_are(hole.start, hole.end)} missing, and Kafka does not notice"
             break
+    for segment in log.evidence.segments:
+        if segment.swap_fault is not None:
+            yield f"Kafka may fail over what is no batch in {segment.name}, and then refuses to start"
     for file in log.evidence.snapshots:
         if file.name_form == names.KIP_PADDED:
             yield f"{file.name} is not named as Kafka names its snapshots, so Kafka does not find it"

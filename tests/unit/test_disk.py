@@ -16,6 +16,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.extent import SnapshotId
+from tests.property.engines import sealed
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
@@ -274,7 +275,7 @@ READ = {
 def test_what_kafkas_reader_refuses(tmp_path: Path, text: str) -> None:
     node = quorum(tmp_path)[0]
     node.append(UNREAD[text])
-    assert disk(tmp_path).bad_records == (BadRecord(12, text),)
+    assert disk(tmp_path).bad_records == (BadRecord(12, text, 12),)
     path = node.checkpoint(6, 1)
     path.write_bytes(path.read_bytes() + UNREAD[text].raw())
     assert loadable(tmp_path) == f"Kafka cannot read on in it: {text}"
@@ -295,7 +296,95 @@ def test_a_control_record_of_a_newer_kafka_is_its_own(tmp_path: Path) -> None:
     quorum(tmp_path)[0].append(Batch(12, 2, (bytes(6),), (b"\0\0\0\x09",), LATER))
     found = disk(tmp_path)
     assert found.bad_records == ()
-    assert found.newer_records == (BadRecord(12, "UNKNOWN_CONTROL_9 is unknown"),)
+    assert found.newer_records == (BadRecord(12, "UNKNOWN_CONTROL_9 is unknown", 12),)
+
+
+def test_a_batch_with_fewer_records_than_its_header_says_is_read(tmp_path: Path) -> None:
+    """Where it ends, Kafka 4.3.1 reads on for the record that is not there."""
+    quorum(tmp_path)[0].append(Batch(12, 2, (NO_OP,), None, LATER, count=2))
+    text = "record 1: the header says 2 records, the batch holds 1"
+    assert disk(tmp_path).bad_records == (BadRecord(12, text, 12),)
+
+
+def test_a_record_of_a_newer_kafka_in_a_snapshot(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    assert disk(tmp_path).snapshots[-1].newer is None
+    batch = Batch(6, 1, (bytes(6),), (b"\0\0\0\x09",), LATER)
+    path = node.checkpoint(6, 1)
+    path.write_bytes(path.read_bytes() + batch.raw())
+    assert disk(tmp_path).snapshots[-1].newer == "UNKNOWN_CONTROL_9 is unknown"
+
+
+MARKER, LEVEL = (bytes(6), b"\0\0\0\x01"), (b"\0\0\0\1\0", b"\0\0\0\5")
+
+
+@pytest.mark.parametrize(
+    ("base", "record", "producer", "is_refused"),
+    [
+        (3, LEVEL, 7, True),
+        (12, LEVEL, 0, True),
+        (12, LEVEL, -1, False),
+        (12, LEVEL, -2, False),
+        (12, MARKER, 7, False),
+        (12, (NO_OP, None), 7, False),
+    ],
+)
+def test_a_control_batch_that_names_a_producer(
+    tmp_path: Path, base: int, record: tuple[bytes, bytes | None], producer: int, is_refused: bool
+) -> None:
+    """Kafka 4.3.1 opens no log with it, also where a snapshot holds the offset."""
+    value, key = record
+    batch = Batch(base, 1 if base < 8 else 2, (value,), (key,) if key else None, LATER)
+    raw = bytearray(batch.raw())
+    raw[43:51] = struct.pack(">q", producer)
+    node = quorum(tmp_path)[0]
+    if base < 12:
+        replace_batch(node, base, lambda one: sealed(bytes(raw)))
+    else:
+        node.segment(6).write_bytes(node.segment(6).read_bytes() + sealed(bytes(raw)))
+    text = f"Kafka cannot open the log over the batch at offset {base}: its batch names a producer, so that Kafka takes it for the end of a producer's transaction, and it is none"
+    assert disk(tmp_path).problems == ((text,) if is_refused else ())
+
+
+def test_a_control_batch_behind_the_cut_is_not_looked_at(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    raw = bytearray(Batch(12, 2, (LEVEL[0],), (LEVEL[1],), LATER).raw())
+    raw[43:51] = struct.pack(">q", 7)
+    node.segment(6).write_bytes(node.segment(6).read_bytes() + sealed(bytes(raw)))
+    overwrite(node.segment(6), AT[11] + 17, b"\xaa\xbb\xcc")
+    assert disk(tmp_path).problems == ()
+
+
+MAY_FAIL = (f"Kafka may fail over what is no batch in {SECOND}.swap, and then refuses to start",)
+
+
+@pytest.mark.parametrize(
+    ("rest", "problems", "notes"),
+    [
+        (b"", (), ()),
+        (bytes(17), (), ()),
+        (
+            bytes(18),
+            (
+                f"Kafka fails over 18 zero bytes at byte {END_POSITION} of {SECOND}.swap before it gives that file its name back",
+            ),
+            MAY_FAIL,
+        ),
+        (b"\xff" * 100, (), MAY_FAIL),
+        (healthy_log()[-1].raw()[:-1], (), ()),
+        (healthy_log()[-1].raw()[:-1] + b"\xff", (), ()),
+    ],
+)
+def test_what_stands_behind_the_batches_of_a_swap_file(
+    tmp_path: Path, rest: bytes, problems: tuple[str, ...], notes: tuple[str, ...]
+) -> None:
+    """Kafka 4.3.1 goes through it by lengths before it cuts anything; of 100 bytes 0xff it refuses
+    the length -1, and of others it may not.
+    """
+    node = quorum(tmp_path)[0]
+    node.segment(6).with_suffix(".log.swap").write_bytes(node.segment(6).read_bytes() + rest)
+    found = disk(tmp_path)
+    assert (found.problems, found.notes) == (problems, notes)
 
 
 def test_a_level_of_kraft_version_in_a_log(tmp_path: Path) -> None:
@@ -309,9 +398,9 @@ def test_a_level_of_kraft_version_in_a_log(tmp_path: Path) -> None:
         found = disk(tmp_path / str(level))
         assert (found.bad_records, found.newer_records) == ((), ())
     (newer,) = disk(tmp_path / "2").newer_records
-    assert newer == BadRecord(12, "level 2 of feature kraft.version is unknown")
+    assert newer == BadRecord(12, "level 2 of feature kraft.version is unknown", 12)
     (bad,) = disk(tmp_path / "-1").bad_records
-    assert bad == BadRecord(12, "its kraft.version is -1, and no level is below 0")
+    assert bad == BadRecord(12, "its kraft.version is -1, and no level is below 0", 12)
 
 
 def test_a_snapshot_whose_records_cannot_be_replayed(tmp_path: Path) -> None:

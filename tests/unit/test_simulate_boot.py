@@ -112,7 +112,7 @@ def test_a_cut_below_the_snapshot_drops_the_whole_log() -> None:
 def test_a_record_that_cannot_be_read_matters_where_it_is_replayed(
     offset: int, boots: bool
 ) -> None:
-    bad = (BadRecord(offset, "name wants 16 bytes"), BadRecord(300, "never reached"))
+    bad = (BadRecord(offset, "name wants 16 bytes", offset), BadRecord(300, "never reached", 300))
     started = boot(Disk(100, LOG, (snapshot(160, 2),), bad_records=bad))
     assert started.boots == boots
     text = f"Kafka cannot read on at offset {offset}: name wants 16 bytes"
@@ -124,11 +124,28 @@ def test_a_record_that_cannot_be_read_matters_where_it_is_replayed(
 )
 def test_a_record_of_a_newer_kafka_is_told_where_it_is_replayed(offset: int, is_told: bool) -> None:
     """The Kafka that wrote it starts with it."""
-    newer = (BadRecord(offset, "UNKNOWN_77 is unknown"),)
+    newer = (BadRecord(offset, "UNKNOWN_77 is unknown", offset),)
     started = boot(Disk(100, LOG, (snapshot(160, 2),), newer_records=newer))
     assert started.boots
     text = f"a newer Kafka wrote the record at offset {offset}, and an older one may refuse it: UNKNOWN_77 is unknown"
     assert started.reason == (text if is_told else None)
+
+
+@pytest.mark.parametrize(("last", "boots"), [(159, True), (160, False)])
+def test_a_batch_in_which_the_snapshot_ends_is_read_from_its_start(last: int, boots: bool) -> None:
+    bad = (BadRecord(157, "name wants 16 bytes", last),)
+    assert boot(Disk(100, LOG, (snapshot(160, 2),), bad_records=bad)).boots == boots
+
+
+def test_what_a_newer_kafka_wrote_in_the_snapshot_that_is_loaded() -> None:
+    newer = replace(snapshot(160, 2), newer="UNKNOWN_77 is unknown")
+    started = boot(Disk(100, LOG, (newer,)))
+    assert started.boots
+    assert (
+        started.reason
+        == f"a newer Kafka wrote a record in snapshot {newer.id.name}, and an older one may refuse it: UNKNOWN_77 is unknown"
+    )
+    assert boot(Disk(100, LOG, (newer, snapshot(170, 2)))).reason is None
 
 
 def test_every_reason_to_refuse_is_told() -> None:

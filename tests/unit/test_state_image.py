@@ -212,7 +212,7 @@ def test_what_lies_behind_the_logs_end_and_cannot_be_read_is_told(tmp_path: Path
     for content, told in (
         (raw[:-1], "torn_batch"),
         (raw[:-1] + bytes([raw[-1] ^ 1]), "batch_crc"),
-        (bytes(hostile), "a batch that does not fit in"),
+        (bytes(hostile), "a batch out of place"),
     ):
         segment.write_bytes(content)
         (found,) = find_replicas([str(folder)])

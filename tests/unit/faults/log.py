@@ -240,6 +240,12 @@ fault(
     sound=_compressed(3, _lz4(0x60, 0x82)),
 )(_compressed(3, _lz4(0x40, 0xC0)))  # fmt: skip
 
+for _codec in (1, 3, 4):
+    fault(
+        "record_decodes", "critical", "1", 12, says="the header says 1 record, the batch holds 0",
+        also="batch_header_valid",
+    )(_compressed(_codec, b""))  # fmt: skip
+
 fault(
     "record_rules", "warning", "1", 12, END_POSITION, "is compressed (gzip), and KRaft never",
     sound=_compressed(0, SHORT),
@@ -290,6 +296,21 @@ fault(
     "record_rules", "warning", "1", 12, says="2 bytes left after KRaftVersionRecord version 0",
     sound=_control(0, 5, _KRAFT_VERSION),
 )(_control(0, 5, _KRAFT_VERSION + b"xx"))  # fmt: skip
+
+
+def _of_producer(nodes: list[Node]) -> None:
+    """No node opens its log, wherever its snapshot ends."""
+    raw = bytearray(Batch(12, 2, (_KRAFT_VERSION,), (struct.pack(">hh", 0, 5),), LATER).raw())
+    raw[43:51] = struct.pack(">q", 7)
+    for node in nodes:
+        last = sorted(node.folder.glob("*.log"))[-1]
+        last.write_bytes(last.read_bytes() + sealed(bytes(raw)))
+
+
+fault(
+    "record_rules", "critical", "1", 12, END_POSITION, "takes it for the end of a producer's",
+    sound=_control(0, 5, _KRAFT_VERSION),
+)(_of_producer)  # fmt: skip
 
 for _type, _marker in enumerate(("ABORT", "COMMIT")):
     fault(
@@ -770,6 +791,29 @@ def _(nodes: list[Node]) -> None:
     """Kafka goes on with the file that ends before the other."""
     path = nodes[0].segment(6)
     path.with_suffix(".log.swap").write_bytes(path.read_bytes()[: AT[8]])
+
+
+def _with_swap(rest: bytes) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        path = nodes[0].segment(6)
+        path.with_suffix(".log.swap").write_bytes(path.read_bytes() + rest)
+
+    return damage
+
+
+fault("segment_name_matches", "critical", "1", 6, END_POSITION, "Kafka fails over what is no")(
+    _with_swap(bytes(100))
+)
+fault("segment_name_matches", "critical", "1", 6, END_POSITION, "Kafka may fail over what is")(
+    _with_swap(b"\xff" * 100)
+)
+
+
+@fault("segment_name_matches", "critical", "1", 6, END_POSITION, "and Kafka cuts what is no batch")
+def _(nodes: list[Node]) -> None:
+    _swapped(nodes)
+    path = nodes[0].segment(6).with_suffix(".log.swap")
+    path.write_bytes(path.read_bytes() + bytes(100))
 
 
 @fault(
