@@ -511,8 +511,15 @@ class _Judge:
             return "which would not start"
         if log.label in quorum.tail_starts or log.label in quorum.fork_starts:
             return "which has to cut its log first"
-        is_behind = end < quorum.bounds.lower and not copied_before(quorum, log, end)
-        return "which has to catch up first" if is_behind else None
+        is_excused = self._leads(log) and copied_before(quorum, log, end)
+        is_behind = end < quorum.bounds.lower and not is_excused
+        return "which must have caught up first" if is_behind else None
+
+    def _leads(self, log: LogView) -> bool:
+        """Whether a node led the newest epoch at hand: it then lags behind nobody."""
+        newest = self.quorum.newest_log
+        epoch = newest.last_epoch or 0 if newest is not None else 0
+        return self.quorum.leaders.get(epoch) == log.evidence.node_id
 
     @cached_property
     def _keep_up(self) -> frozenset[int] | None:
@@ -553,11 +560,8 @@ class _Judge:
         cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
-        newest = self.quorum.newest_log
-        epoch = newest.last_epoch or 0 if newest is not None else 0
-        leads = self.quorum.leaders.get(epoch) == one.node_id
         votes = self.quorum.role(log.evidence) == "voter"
-        rank = 2 if leads else 1 if one.safety == Safety.LOSES else 0
+        rank = 2 if self._leads(log) else 1 if one.safety == Safety.LOSES else 0
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1

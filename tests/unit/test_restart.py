@@ -410,7 +410,7 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
         node.append(Batch(12, 2, (NO_OP,), None, LATER))
     why = "nothing is lost: what is missing from offset 12 on comes from the leader"
     assert told(tmp_path, "3") == (Safety.SAFE, why, None)
-    waits = "nothing is lost; but while the node is down the others are a majority only with voter 3, which has to catch up first"
+    waits = "nothing is lost; but while the node is down the others are a majority only with voter 3, which must have caught up first"
     assert told(tmp_path, "1") == (Safety.SAFE, waits, None)
     assert rows_of(tmp_path)["3"]["order"] == 1
     shutil.rmtree(nodes[2].home)
@@ -437,6 +437,29 @@ def test_a_voter_that_lags_stops_the_quorum_as_well_where_the_others_are_too_few
     assert alone.startswith(
         f"nothing that is known to be committed is lost{still}; and wait until another voter holds"
     )
+
+
+@pytest.mark.parametrize("behind", [3, 2])
+def test_a_voter_whose_copy_ends_a_moment_before_the_others_starts_first(
+    behind: int, tmp_path: Path
+) -> None:
+    """It was copied before them, or has been down since then: its copy is the same. But nobody leads
+    who lags.
+    """
+    nodes = quorum(tmp_path)
+    for number, node in enumerate(nodes, 1):
+        if number != behind:
+            node.append(Batch(12, 2, (NO_OP,), None, LATER))
+    copied_at(nodes[behind - 1], LATER - 200)
+    found, followers = answers(tmp_path), {3: [3, 1, 2], 2: [1, 3, 2]}
+    assert [one.node_id for one in found.values()] == followers[behind]
+    lacks = "nothing is lost: what is missing from offset 12 on comes from the leader"
+    assert (found[str(behind)].safety, found[str(behind)].reason) == (Safety.SAFE, lacks)
+    waits = {
+        3: "nothing is lost; but while the node is down the others are a majority only with voter 3, which must have caught up first",
+        2: "nothing is lost; the other voters are a majority while they run",
+    }
+    assert found["1"].reason == waits[behind]
 
 
 def test_a_voter_that_would_not_start_is_not_counted_on(tmp_path: Path) -> None:
@@ -509,7 +532,7 @@ def test_what_one_voter_alone_holds_is_to_be_on_another_one_first(tmp_path: Path
     )
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     assert "another voter holds offset 13 as well" in told(tmp_path, "2")[1]
-    assert told(tmp_path, "1")[1].endswith("only with voter 3, which has to catch up first")
+    assert told(tmp_path, "1")[1].endswith("only with voter 3, which must have caught up first")
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
@@ -728,7 +751,8 @@ def test_who_holds_what_copies_or_disks_lack_starts_first(tmp_path: Path) -> Non
         "1": (Safety.SAFE, 1), "2": (Safety.SAFE, 3), "3": (Safety.SAFE, 2),
     }  # fmt: skip
     why = "nothing is lost if it runs: it was copied, or last written, before offset 6, and has fetched that since; if it is down, start controller 1 first"
-    assert {found["2"].reason, found["3"].reason} == {why}
+    only = "; but while the node is down the others are a majority only with voter 3, which must have caught up first"
+    assert (found["2"].reason, found["3"].reason) == (why + only, why), "node 2 leads"
 
 
 @pytest.mark.parametrize("is_missing", [False, True])
@@ -783,9 +807,13 @@ def test_copies_that_are_older_than_the_pulled_leader_lose_nothing(tmp_path: Pat
     found = beside_the_leader(tmp_path)
     assert {one.safety for one in found.values()} == {Safety.SAFE}
     written = "nothing is lost: what is missing from offset {} on comes from the leader"
+    only = "; but while the node is down the others are a majority only with "
+    one, three = (f"voter {node}, which must have caught up first" for node in (1, 3))
     assert {label: one.reason for label, one in found.items()} == {
-        str(node): written.format(end) for node, end in ((1, 12), (2, 13), (3, 14))
-    }
+        "1": written.format(12) + only + three,
+        "2": written.format(13) + only + f"{one} and {three}",
+        "3": written.format(14) + only + one,
+    }, "node 2 leads, and lags behind nobody"
 
 
 def test_copies_that_were_there_when_it_was_written_have_lost_it(tmp_path: Path) -> None:
