@@ -314,7 +314,7 @@ class _Judge:
         """Whether nobody leads who could cut this log, or the leader's was pulled, and shows that a
         voter's copy lacks nothing but what was written after it.
         """
-        if not votes and self.quorum.lacks_majority:
+        if not votes and self.quorum.awaited_voters:
             return True
         end = log.end_offset or 0
         is_whole = end >= self.quorum.bounds.lower or copied_before(self.quorum, log, end)
@@ -453,9 +453,8 @@ class _Judge:
         cut = self.plans.boots[log.label].discarded_from_offset
         if cut is not None and cut < end:
             return f"nothing is lost: its own snapshot holds what its start throws away from offset {cut} on"
-        if self.quorum.lacks_majority:
-            moved = self.quorum.moved_voters
-            disks = f"the old {'disk' if len(moved) == 1 else 'disks'} of {voters_text(moved)}"
+        if awaited := self.quorum.awaited_voters:
+            disks = f"the old {'disk' if len(awaited) == 1 else 'disks'} of {voters_text(awaited)}"
             return f"nothing is lost; but no leader can be elected without {disks}: what starts waits for one"
         lost, unseen = "nothing is lost", ""
         if not self.quorum.is_seen_to(log):
@@ -472,14 +471,13 @@ class _Judge:
         alone = alone_from(self.quorum, log)
         if alone is not None:
             held = offsets_text(max(alone, lower), end)
-            missing = voters_text(self.quorum.bounds.missing_voters)
-            untold = (
-                f"; without a copy of {missing} nothing tells whether the next leader cuts that"
-            )
+            moved = self.quorum.moved_voters
+            missing = [one for one in self.quorum.bounds.missing_voters if one not in moved]
+            untold = f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
             meanwhile = self._meanwhile(log)
             but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
             why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}"
-            return why + untold if self.quorum.bounds.missing_voters else why
+            return why + untold if missing else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
 
     def _without(self, log: LogView) -> str:

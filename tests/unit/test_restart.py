@@ -54,8 +54,15 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.borders import cut_at
-from tests.unit.faults.ends import cut, went_on_from_backups
-from tests.unit.faults.health import FIRST, level, on_its_disks, voters, without_directory
+from tests.unit.faults.ends import cut, swapped, went_on_from_backups
+from tests.unit.faults.health import (
+    FIRST,
+    controller,
+    level,
+    on_its_disks,
+    voters,
+    without_directory,
+)
 from tests.unit.faults.state import ONE_DIRECTORY
 from tests.unit.faults.table import AT, FAULTS, LATER
 
@@ -189,6 +196,33 @@ def test_one_of_two_voters_is_too_many_to_lose(tmp_path: Path) -> None:
     assert answers(tmp_path)["3"].reason == (
         "nothing is lost; but no leader can be elected without the old disk of voter 2: what starts waits for one"
     )
+
+
+@pytest.mark.parametrize("holders", [(0,), (0, 2)])
+def test_a_node_with_a_new_disk_is_no_ghost_while_its_removal_may_not_be_committed(
+    holders: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Its old disk is gone: no copy of that is asked for, and none of it is awaited."""
+    nodes = quorum(tmp_path)
+    swapped(nodes, *holders)
+    for at in holders:
+        nodes[at].append(Batch(14, 2, (level(15), controller(1), controller(2)), None, LATER))
+    told = {label: one.reason for label, one in answers(tmp_path).items()}
+    ghosts = found(audit(tmp_path), "controllers_are_voters")
+    assert told["2"] == "nothing is lost; what is missing comes from the leader"
+    if len(holders) == 2:
+        assert [one.row.evidence["controller_id"] for one in ghosts] == [2]
+        return
+    assert ghosts == []
+    assert told["1"].endswith(
+        "wait until another voter holds offsets 13 to 16 as well, or start it first if it is down already"
+    )
+    shutil.rmtree(nodes[1].home)
+    assert answers(tmp_path)["1"].reason.endswith(
+        "without a copy of voter 2 nothing tells whether the next leader cuts that"
+    )
+    (ghost,) = found(audit(tmp_path), "controllers_are_voters")
+    assert ghost.row.evidence["controller_id"] == 2
 
 
 def test_a_voter_that_has_not_heard_of_the_others_elects_itself(tmp_path: Path) -> None:
