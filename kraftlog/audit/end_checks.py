@@ -297,16 +297,19 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         if decides
         else "What differs or is lost on a missing voter cannot be seen."
     )
-    advice, pulled = "Copy the rest too before you decide about a restart.", quorum.pulled
+    moved, pulled = quorum.moved_voters, quorum.pulled
+    named = [one for one in moved if one in quorum.voting.missing]
+    removed = [one for one in moved if one not in named]
+    is_all_removed = len(removed) == len(bounds.missing_voters)
+    advice = "" if is_all_removed else " Copy the rest too before you decide about a restart."
     if pulled is not None:
         below = f"all that is committed below offset {bounds.lower}"
         consequence = f"But {pulled.label} was pulled from the running leader, and holds {below}. The copies at hand were compared with it."
-        advice = "What lies on the missing disks themselves was not looked at."
-    moved = quorum.moved_voters
-    if moved:
-        nodes = "Node" if len(moved) == 1 else "Nodes"
-        be = "is" if len(moved) == 1 else "are"
-        advice += f" {nodes} {numbers(moved)} {be} here with another disk: see the finding of voter_directories_agree."
+        advice = " What lies on the missing disks themselves was not looked at."
+    if named:
+        advice += f" {_elsewhere(named)}: see the finding of voter_directories_agree."
+    if removed:
+        advice += f" {_elsewhere(removed)}, and the removal of the old one may not be committed yet: copy all again."
     strays = sorted(one for one in quorum.strays if quorum.is_voter(quorum.by_label[one].evidence))
     if strays:
         holds = "holds" if len(strays) == 1 else "hold"
@@ -316,11 +319,10 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     if before:
         votes = f"voter {before[0]} votes" if len(before) == 1 else f"voters {numbers(before)} vote"
         told += f" While that change may not be committed, {votes} as before it."
-    all_moved = set(moved) == set(bounds.missing_voters)
     yield BadRow(
         None,
-        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, len(wanted))}. {consequence} {advice} {told}",
-        severity="info" if pulled is not None or all_moved else None,
+        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, len(wanted))}. {consequence}{advice} {told}",
+        severity="info" if pulled is not None or len(moved) == len(bounds.missing_voters) else None,
         evidence={
             "pulled": None if pulled is None else pulled.label,
             "voters": list(members.ids),
@@ -330,6 +332,11 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
             "source": members.source,
         },
     )
+
+
+def _elsewhere(nodes: list[int]) -> str:
+    are = "Node {} is" if len(nodes) == 1 else "Nodes {} are"
+    return f"{are.format(numbers(nodes))} here with another disk"
 
 
 def _copied(count: int, total: int) -> str:

@@ -187,7 +187,7 @@ def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     wanted = min(
         (able[kind, node] for kind, node in able if kind == "broker" or node in ids), default=0
     )
-    for controller in sorted(set(found.controllers) - set(ids)):
+    for controller in sorted(set(found.controllers).difference(ids, quorum.moved_voters)):
         highest = able.get(("controller", controller), 0)
         blocks = 0 < highest < wanted
         unregister = (

@@ -198,14 +198,6 @@ class Electorate(AtHand):
         held = (one for voter, copies in self.holders.items() if voter != own for one in copies)
         return [Sender(one, self.snapshots_of(one.label)) for one in held]
 
-    @cached_property
-    def moved_voters(self) -> list[int]:
-        """The voters not at hand whose nodes are, with a directory that the voter set does not
-        name.
-        """
-        nodes = {log.evidence.node_id for log in self.peers if log.evidence.directory_id}
-        return [one for one in self.voting.missing if one in nodes]
-
     def begins_empty(self, log: LogView) -> bool:
         """Whether a node has no log yet, and nothing is lost by that: it has no vote, or its quorum has
         not begun, and no voter is missing that may have.

@@ -250,9 +250,20 @@ class Quorum(Departures):
         """Below which offset what a copy holds is committed, where no other contradicts it."""
         return self.bounds.lower if label in self.vouched_for else self.bounds.shown
 
+    @cached_property
+    def moved_voters(self) -> list[int]:
+        """The voters not at hand whose nodes are, with another directory: one that the voter set does
+        not name, or that those before a change did not which may not be committed.
+        """
+        nodes = {log.evidence.node_id for log in self.peers if log.evidence.directory_id}
+        return [one for one in self.bounds.missing_voters if one in nodes]
+
     @property
-    def lacks_majority(self) -> bool:
-        """Whether so many voters have moved that no leader can be elected, and none was asked."""
+    def awaited_voters(self) -> list[int]:
+        """The voters that have moved, where no leader can be elected without their old disks, and none
+        was asked.
+        """
         if self.pulled is not None or self.voter_set is None:
-            return False
-        return len(self.voter_set.ids) - len(self.moved_voters) < self.bounds.majority
+            return []
+        moved = [one for one in self.moved_voters if one in self.voting.missing]
+        return moved if len(self.voter_set.ids) - len(moved) < self.bounds.majority else []

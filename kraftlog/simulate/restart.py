@@ -314,7 +314,7 @@ class _Judge:
         """Whether nobody leads who could cut this log, or the leader's was pulled, and shows that a
         voter's copy lacks nothing but what was written after it.
         """
-        if not votes and self.quorum.lacks_majority:
+        if not votes and self.quorum.awaited_voters:
             return True
         end = log.end_offset or 0
         is_whole = end >= self.quorum.bounds.lower or copied_before(self.quorum, log, end)
@@ -453,9 +453,8 @@ class _Judge:
         cut = self.plans.boots[log.label].discarded_from_offset
         if cut is not None and cut < end:
             return f"nothing is lost: its own snapshot holds what its start throws away from offset {cut} on"
-        if self.quorum.lacks_majority:
-            moved = self.quorum.moved_voters
-            disks = f"the old {'disk' if len(moved) == 1 else 'disks'} of {voters_text(moved)}"
+        if awaited := self.quorum.awaited_voters:
+            disks = f"the old {'disk' if len(awaited) == 1 else 'disks'} of {voters_text(awaited)}"
             return f"nothing is lost; but no leader can be elected without {disks}: what starts waits for one"
         lost, unseen = "nothing is lost", ""
         if not self.quorum.is_seen_to(log):
@@ -472,14 +471,13 @@ class _Judge:
         alone = alone_from(self.quorum, log)
         if alone is not None:
             held = offsets_text(max(alone, lower), end)
-            missing = voters_text(self.quorum.bounds.missing_voters)
-            untold = (
-                f"; without a copy of {missing} nothing tells whether the next leader cuts that"
-            )
+            moved = self.quorum.moved_voters
+            missing = [one for one in self.quorum.bounds.missing_voters if one not in moved]
+            untold = f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
             meanwhile = self._meanwhile(log)
             but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
             why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}"
-            return why + untold if self.quorum.bounds.missing_voters else why
+            return why + untold if missing else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
 
     def _without(self, log: LogView) -> str:
@@ -511,8 +509,15 @@ class _Judge:
             return "which would not start"
         if log.label in quorum.tail_starts or log.label in quorum.fork_starts:
             return "which has to cut its log first"
-        is_behind = end < quorum.bounds.lower and not copied_before(quorum, log, end)
-        return "which has to catch up first" if is_behind else None
+        is_excused = self._leads(log) and copied_before(quorum, log, end)
+        is_behind = end < quorum.bounds.lower and not is_excused
+        return "which must have caught up first" if is_behind else None
+
+    def _leads(self, log: LogView) -> bool:
+        """Whether a node led the newest epoch at hand: it then lags behind nobody."""
+        newest = self.quorum.newest_log
+        epoch = newest.last_epoch or 0 if newest is not None else 0
+        return self.quorum.leaders.get(epoch) == log.evidence.node_id
 
     @cached_property
     def _keep_up(self) -> frozenset[int] | None:
@@ -553,11 +558,8 @@ class _Judge:
         cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
-        newest = self.quorum.newest_log
-        epoch = newest.last_epoch or 0 if newest is not None else 0
-        leads = self.quorum.leaders.get(epoch) == one.node_id
         votes = self.quorum.role(log.evidence) == "voter"
-        rank = 2 if leads else 1 if one.safety == Safety.LOSES else 0
+        rank = 2 if self._leads(log) else 1 if one.safety == Safety.LOSES else 0
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1

@@ -54,8 +54,15 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.borders import cut_at
-from tests.unit.faults.ends import cut, went_on_from_backups
-from tests.unit.faults.health import FIRST, level, on_its_disks, voters, without_directory
+from tests.unit.faults.ends import cut, swapped, went_on_from_backups
+from tests.unit.faults.health import (
+    FIRST,
+    controller,
+    level,
+    on_its_disks,
+    voters,
+    without_directory,
+)
 from tests.unit.faults.state import ONE_DIRECTORY
 from tests.unit.faults.table import AT, FAULTS, LATER
 
@@ -189,6 +196,33 @@ def test_one_of_two_voters_is_too_many_to_lose(tmp_path: Path) -> None:
     assert answers(tmp_path)["3"].reason == (
         "nothing is lost; but no leader can be elected without the old disk of voter 2: what starts waits for one"
     )
+
+
+@pytest.mark.parametrize("holders", [(0,), (0, 2)])
+def test_a_node_with_a_new_disk_is_no_ghost_while_its_removal_may_not_be_committed(
+    holders: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Its old disk is gone: no copy of that is asked for, and none of it is awaited."""
+    nodes = quorum(tmp_path)
+    swapped(nodes, *holders)
+    for at in holders:
+        nodes[at].append(Batch(14, 2, (level(15), controller(1), controller(2)), None, LATER))
+    told = {label: one.reason for label, one in answers(tmp_path).items()}
+    ghosts = found(audit(tmp_path), "controllers_are_voters")
+    assert told["2"] == "nothing is lost; what is missing comes from the leader"
+    if len(holders) == 2:
+        assert [one.row.evidence["controller_id"] for one in ghosts] == [2]
+        return
+    assert ghosts == []
+    assert told["1"].endswith(
+        "wait until another voter holds offsets 13 to 16 as well, or start it first if it is down already"
+    )
+    shutil.rmtree(nodes[1].home)
+    assert answers(tmp_path)["1"].reason.endswith(
+        "without a copy of voter 2 nothing tells whether the next leader cuts that"
+    )
+    (ghost,) = found(audit(tmp_path), "controllers_are_voters")
+    assert ghost.row.evidence["controller_id"] == 2
 
 
 def test_a_voter_that_has_not_heard_of_the_others_elects_itself(tmp_path: Path) -> None:
@@ -410,7 +444,7 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
         node.append(Batch(12, 2, (NO_OP,), None, LATER))
     why = "nothing is lost: what is missing from offset 12 on comes from the leader"
     assert told(tmp_path, "3") == (Safety.SAFE, why, None)
-    waits = "nothing is lost; but while the node is down the others are a majority only with voter 3, which has to catch up first"
+    waits = "nothing is lost; but while the node is down the others are a majority only with voter 3, which must have caught up first"
     assert told(tmp_path, "1") == (Safety.SAFE, waits, None)
     assert rows_of(tmp_path)["3"]["order"] == 1
     shutil.rmtree(nodes[2].home)
@@ -437,6 +471,29 @@ def test_a_voter_that_lags_stops_the_quorum_as_well_where_the_others_are_too_few
     assert alone.startswith(
         f"nothing that is known to be committed is lost{still}; and wait until another voter holds"
     )
+
+
+@pytest.mark.parametrize("behind", [3, 2])
+def test_a_voter_whose_copy_ends_a_moment_before_the_others_starts_first(
+    behind: int, tmp_path: Path
+) -> None:
+    """It was copied before them, or has been down since then: its copy is the same. But nobody leads
+    who lags.
+    """
+    nodes = quorum(tmp_path)
+    for number, node in enumerate(nodes, 1):
+        if number != behind:
+            node.append(Batch(12, 2, (NO_OP,), None, LATER))
+    copied_at(nodes[behind - 1], LATER - 200)
+    found, followers = answers(tmp_path), {3: [3, 1, 2], 2: [1, 3, 2]}
+    assert [one.node_id for one in found.values()] == followers[behind]
+    lacks = "nothing is lost: what is missing from offset 12 on comes from the leader"
+    assert (found[str(behind)].safety, found[str(behind)].reason) == (Safety.SAFE, lacks)
+    waits = {
+        3: "nothing is lost; but while the node is down the others are a majority only with voter 3, which must have caught up first",
+        2: "nothing is lost; the other voters are a majority while they run",
+    }
+    assert found["1"].reason == waits[behind]
 
 
 def test_a_voter_that_would_not_start_is_not_counted_on(tmp_path: Path) -> None:
@@ -509,7 +566,7 @@ def test_what_one_voter_alone_holds_is_to_be_on_another_one_first(tmp_path: Path
     )
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     assert "another voter holds offset 13 as well" in told(tmp_path, "2")[1]
-    assert told(tmp_path, "1")[1].endswith("only with voter 3, which has to catch up first")
+    assert told(tmp_path, "1")[1].endswith("only with voter 3, which must have caught up first")
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
@@ -728,7 +785,8 @@ def test_who_holds_what_copies_or_disks_lack_starts_first(tmp_path: Path) -> Non
         "1": (Safety.SAFE, 1), "2": (Safety.SAFE, 3), "3": (Safety.SAFE, 2),
     }  # fmt: skip
     why = "nothing is lost if it runs: it was copied, or last written, before offset 6, and has fetched that since; if it is down, start controller 1 first"
-    assert {found["2"].reason, found["3"].reason} == {why}
+    only = "; but while the node is down the others are a majority only with voter 3, which must have caught up first"
+    assert (found["2"].reason, found["3"].reason) == (why + only, why), "node 2 leads"
 
 
 @pytest.mark.parametrize("is_missing", [False, True])
@@ -783,9 +841,13 @@ def test_copies_that_are_older_than_the_pulled_leader_lose_nothing(tmp_path: Pat
     found = beside_the_leader(tmp_path)
     assert {one.safety for one in found.values()} == {Safety.SAFE}
     written = "nothing is lost: what is missing from offset {} on comes from the leader"
+    only = "; but while the node is down the others are a majority only with "
+    one, three = (f"voter {node}, which must have caught up first" for node in (1, 3))
     assert {label: one.reason for label, one in found.items()} == {
-        str(node): written.format(end) for node, end in ((1, 12), (2, 13), (3, 14))
-    }
+        "1": written.format(12) + only + three,
+        "2": written.format(13) + only + f"{one} and {three}",
+        "3": written.format(14) + only + one,
+    }, "node 2 leads, and lags behind nobody"
 
 
 def test_copies_that_were_there_when_it_was_written_have_lost_it(tmp_path: Path) -> None:

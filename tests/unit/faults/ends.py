@@ -551,6 +551,24 @@ def _(nodes: list[Node]) -> None:
     _removed(nodes, 0)
 
 
+def swapped(nodes: list[Node], *holders: int) -> None:
+    """Voter 2 has a new disk, and is removed with its old one, to be added with the new one next."""
+    nodes[1].meta(directory=9)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    for at in holders:
+        nodes[at].append(voters_batch(13, 2, 1, 3, ms=LATER))
+
+
+@fault(
+    "voters_present", "info", None, sound=lambda nodes: swapped(nodes, 0, 2),
+    says="Node 2 is here with another disk, and the removal of the old one may not be committed yet",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Nobody can copy the old disk; the next copies hold the change."""
+    swapped(nodes, 0)
+
+
 def _alone(base: int, epoch: int, leader: int) -> Batch:
     """A LeaderChange of a quorum of one voter, which elected itself."""
     voters = uvarint(2) + struct.pack(">i", leader) + b"\0"
