@@ -30,6 +30,7 @@ from kraftlog.quorum.joining import (
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES, ROLES, number_of
+from kraftlog.quorum.shortfalls import voted_down
 
 
 def _over_elections(quorum: Quorum) -> Coverage:
@@ -268,11 +269,11 @@ def _not_replicated(
     ends = some(
         [f"voter {log.evidence.node_id} at {log.end_offset or 0}" for log in lacking], limit=6
     )
-    reason = (
-        "These copies were made before that record was written."
-        if copied
-        else f"A majority elected it, but that record is not on a majority. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
-    )
+    reason = f"A majority elected it, but that record is not on a majority. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
+    if voted_down(quorum, epoch, leader):
+        reason = "By the votes of the others no majority can have elected it: see the finding of single_leader_per_epoch."
+    elif copied:
+        reason = "These copies were made before that record was written."
     return BadRow(
         None,
         f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}. "

@@ -173,7 +173,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "content_hash": str,
     },
     "segment_name_matches": {"base_offset": int, "name_offset": int},
-    "single_leader_per_epoch": {"leaders": {str: int}},
+    "single_leader_per_epoch": {"leaders": {str: int}, "voted_for_others": [int]},
     "snapshot_ahead_of_log": {
         "log_end_offset": int, "snapshot_end_offset": int, "set_aside": str,
     },
