@@ -49,7 +49,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "controllers_catch_up": {
         "end_offset": int, "snapshot": str, "snapshot_size_bytes": int, "elections_since": int,
         "epochs_ahead": int, "part": (str, None), "part_size_bytes": (int, None),
-        "part_stalled_ms": (int, None), "least_bytes_per_second": int, "fetch_timeout_ms": int,
+        "part_stalled_ms": (int, None), "least_bytes_per_second": int, "fetch_timeout_ms": int, "request_timeout_ms": int,
     },
     "disk_has_room": {
         "free_bytes": int, "log_bytes_per_day": (NUMBER, None), "days_to_full": (NUMBER, None),
