@@ -284,6 +284,7 @@ class Copies:
         chunk_bytes: int | None = None,
         fetch_bytes: int | None = None,
         timeout_ms: int | None = None,
+        request_timeout_ms: int | None = None,
         dialect: str = "shipped",
     ) -> list[Row]:
         """The way of a follower to the leader's end over a link, a row per step. Who follows is a
@@ -293,7 +294,8 @@ class Copies:
 
         Raises InputError where the two cannot be leader and follower.
         """
-        link, given = Link(bytes_per_second, round_trip_ms), (chunk_bytes, fetch_bytes, timeout_ms)
+        link = Link(bytes_per_second, round_trip_ms)
+        given = (chunk_bytes, fetch_bytes, timeout_ms, request_timeout_ms)
         return joined(self.view, follower, leader, link, given, _dialect(dialect)).rows
 
 

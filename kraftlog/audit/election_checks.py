@@ -24,12 +24,14 @@ from kraftlog.quorum.joining import (
     Joining,
     busiest_hour,
     elections_in,
+    fetch_settings,
     is_controller,
     stuck,
 )
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES, ROLES, number_of
+from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES, REQUEST_TIMEOUT, ROLES
+from kraftlog.quorum.shortfalls import voted_down
 
 
 def _over_elections(quorum: Quorum) -> Coverage:
@@ -104,15 +106,16 @@ def _over_controllers(quorum: Quorum) -> Coverage:
     "controllers_catch_up", "warning", "replica", "KAFKA-19541, KIP-1219",
     "a controller that needs a snapshot gets it",
     action="watch", over=_over_controllers,
-    goes_by=("snapshot_part_ms", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT, ROLES),
+    goes_by=("snapshot_part_ms", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT, REQUEST_TIMEOUT, ROLES),
     meaning="""A controller needs a snapshot that the others have. It tries to get the snapshot,
     and does not get it. The finding has all signs of that. Over a slow link an answer does not
-    arrive within controller.quorum.fetch.timeout.ms. The controller then stands for election,
-    which can cost the others their leader, and begins again (KAFKA-19541). A controller that is
+    arrive within controller.quorum.fetch.timeout.ms and controller.quorum.request.timeout.ms. The
+    controller then stands for election, which can cost the others their leader, and begins again (KAFKA-19541). A controller that is
     only switched off knows no new epoch and is not told.""",
     advice="""Stop that controller while you help it. From Kafka 4.3 on, lower
     controller.quorum.fetch.snapshot.max.bytes there (KIP-1219); before 4.3, raise
-    controller.quorum.fetch.timeout.ms there. Or copy the snapshot and the log of a healthy
+    controller.quorum.fetch.timeout.ms and controller.quorum.request.timeout.ms there: one of them
+    alone does not help. Or copy the snapshot and the log of a healthy
     controller into its empty folder. See kraftlog plan join for each step that a joining
     controller takes, and for how long the steps take over your link.""",
 )  # fmt: skip
@@ -120,8 +123,8 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
     for one in stuck(quorum):
         wanted, own = one.wanted.evidence, one.log.evidence
         size = wanted.size_bytes
-        timeout = number_of(own, FETCH_TIMEOUT).value
-        chunk = min(size, number_of(own, FETCHED_SNAPSHOT_BYTES).value)
+        settings = fetch_settings(own)
+        timeout, chunk = settings.answer_ms, min(size, settings.chunk.value)
         rate, former = (
             int(part * 1000 / max(1, timeout)) for part in (chunk, min(size, FORMER_FETCH_BYTES))
         )
@@ -129,9 +132,9 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
             one.log.label,
             f"{sentence(called(quorum, one.log))} tries to join and does not arrive. "
             f"{' '.join(_signs(one))} As long as it tries, it can force elections on the others (KAFKA-19541). "
-            f"Each answer must come within {timeout:,} ms ({FETCH_TIMEOUT}). "
+            f"Each answer must come within {timeout:,} ms, the lesser of {FETCH_TIMEOUT} and {REQUEST_TIMEOUT}. "
             f"That takes a link of {rate:,} bytes/s, or of {former:,} bytes/s before Kafka 4.3, which asks for 8 MiB at once. "
-            f"Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (from Kafka 4.3 on), or raise the timeout. "
+            f"Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (from Kafka 4.3 on), or raise both. "
             f"Or put {wanted.name} of replica {one.wanted.replica} into its empty log folder by hand.",
             one.part.path if one.part else one.log.evidence.folder,
             offset=one.log.end_offset or 0,
@@ -146,7 +149,8 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
                 "part_size_bytes": one.part.evidence.size_bytes if one.part else None,
                 "part_stalled_ms": one.stalled_ms,
                 "least_bytes_per_second": rate,
-                "fetch_timeout_ms": timeout,
+                "fetch_timeout_ms": settings.timeout.value,
+                "request_timeout_ms": settings.request_timeout.value,
             },
         )
 
@@ -268,11 +272,11 @@ def _not_replicated(
     ends = some(
         [f"voter {log.evidence.node_id} at {log.end_offset or 0}" for log in lacking], limit=6
     )
-    reason = (
-        "These copies were made before that record was written."
-        if copied
-        else f"A majority elected it, but that record is not on a majority. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
-    )
+    reason = f"A majority elected it, but that record is not on a majority. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
+    if voted_down(quorum, epoch, leader):
+        reason = "By the votes of the others no majority can have elected it: see the finding of single_leader_per_epoch."
+    elif copied:
+        reason = "These copies were made before that record was written."
     return BadRow(
         None,
         f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}. "

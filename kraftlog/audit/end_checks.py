@@ -19,7 +19,7 @@ from kraftlog.quorum.ends import Witness
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import VOTER_SET
-from kraftlog.quorum.shortfalls import LedEpoch, led_beyond
+from kraftlog.quorum.shortfalls import LedEpoch, is_only_noted, led_beyond, may_be_unwritten
 
 
 def _own_files(quorum: Quorum) -> Coverage:
@@ -65,8 +65,8 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     """Whether the files beside a log tell of more only because they were copied after it: what
     the node holds is not known then.
     """
-    found, end = quorum.witnesses(log), log.end_offset or 0
-    if not found or _may_be_unwritten(quorum, log, end, found):
+    found = quorum.witnesses(log)
+    if not found or may_be_unwritten(quorum, log):
         return False
     return copied_first(quorum, log, found[0].end_offset)
 
@@ -144,7 +144,7 @@ def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> B
 def _ends_before(log: LogView, end: int, found: list[Witness]) -> str:
     """What the log lacks, and what says so."""
     words = found[0].words
-    if _is_only_noted(log, end, found):
+    if is_only_noted(log, found):
         return (
             f"The log ends at offset {end}, but {words}. "
             "Kafka notes that before it writes there: the record is lost here, or was never written here."
@@ -201,50 +201,15 @@ def _beside(log: LogView, until: int) -> str:
     return f" Look into {some(found)} beside the log: what is missing may be there.{but}"
 
 
-def _may_be_unwritten(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> bool:
-    """Whether all that is missing may be the first record of an epoch that nobody else has heard
-    of: Kafka notes where the epoch begins before it writes there, and a node can end in between.
-    With all voters at hand, such a record is on no majority.
-    """
-    state = log.evidence.state_file
-    epochs = {epoch for epoch, start in log.epoch_entries if start >= end}
-    if state is not None and state.leader_id == log.evidence.node_id:
-        epochs.add(state.leader_epoch)
-    known = {
-        epoch
-        for one in quorum.peers
-        if one is not log
-        for epoch in (
-            *(start.epoch for start in one.epoch_starts),
-            *(epoch for epoch, _ in one.epoch_entries),
-        )
-    }
-    return (
-        quorum.voter_set is not None
-        and not quorum.bounds.missing_voters
-        and state is not None
-        and state.leader_epoch >= max(epochs, default=state.leader_epoch + 1)
-        and _is_only_noted(log, end, found)
-        and not epochs & known
-    )
-
-
-def _is_only_noted(log: LogView, end: int, found: list[Witness]) -> bool:
-    """Whether nothing tells of more than an epoch that begins where the log ends."""
-    files = (log.evidence.epoch_checkpoint, log.evidence.quorum_state)
-    noted = {file.path for file in files if file is not None}
-    return all(one.end_offset == end + 1 and one.path in noted for one in found)
-
-
 def _what_to_do(
     quorum: Quorum, log: LogView, end: int, found: list[Witness], role: str
 ) -> tuple[Severity | None, str]:
     """How bad a lost end is, and what to do."""
-    if _may_be_unwritten(quorum, log, end, found):
+    if may_be_unwritten(quorum, log):
         return (
             "info",
             "The node may have stopped between its election and its first record. "
-            "No other copy knows that epoch, so nothing that was committed is lost. "
+            "No log at hand holds a record of that epoch, so nothing that was committed is lost. "
             "The node may start.",
         )
     if copied_first(quorum, log, found[0].end_offset):

@@ -22,6 +22,7 @@ from kraftlog.quorum.settings import (
     LOWER,
     NUMBERS,
     RACK,
+    REQUEST_TIMEOUT,
     RESPONSE_BYTES,
     ROLES,
     SELECTOR,
@@ -54,7 +55,7 @@ _ABOVE = {
     "table retention_advice": (KEPT_BYTES, KEPT_MS),
     "table snapshot_transfer": (
         "elections_per_hour", "skipped_epochs", "snapshot_usual_bytes", "snapshot_part_ms",
-        "load_bytes_per_second", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT,
+        "load_bytes_per_second", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT, REQUEST_TIMEOUT,
     ),
     "table verdicts": ("lag_offsets", *_COMMITTED),
     "table election_plan": (VOTER_SET,),
@@ -63,8 +64,12 @@ _ABOVE = {
     "table configuration_lint": (*NUMBERS, SELECTOR, RACK, ROLES),
     "command run": _RUN,
     "command audit": _RUN,
-    "command plan join": (FETCHED_SNAPSHOT_BYTES, FETCHED_BYTES, FETCH_TIMEOUT, RESPONSE_BYTES),
-    "command plan snapshot": ("load_bytes_per_second", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT),
+    "command plan join": (
+        FETCHED_SNAPSHOT_BYTES, FETCHED_BYTES, FETCH_TIMEOUT, REQUEST_TIMEOUT, RESPONSE_BYTES,
+    ),
+    "command plan snapshot": (
+        "load_bytes_per_second", FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT, REQUEST_TIMEOUT,
+    ),
     "command plan failover": _COMMITTED,
 }  # fmt: skip
 """What tables and commands go by: they are declared in rooms above, which an audit does not open."""

@@ -221,7 +221,8 @@ def _voters_states(quorum: Quorum) -> Coverage:
     goes_by=("copy_skew_ms", VOTER_SET),
     meaning="""A voter's quorum-state is missing, unreadable, of a version that Kafka does not
     know, or older than its log, its leader-epoch-checkpoint, or an election in which its node had a
-    part, by the log of another copy. A voter that has forgotten its vote could vote twice in one epoch. Of a node that
+    part, by the log of another copy; or it holds another vote of that election's epoch, which Kafka
+    never changes. A voter that has forgotten its vote could vote twice in one epoch. Of a node that
     does not vote because the voter set names another disk of it, a missing file is told too, as
     information.""",
     advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
@@ -259,6 +260,9 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         elif replica.state_file and (vote := forgotten_vote(quorum, log)) is not None:
             elected = f"by the log of replica {vote.replica} the node had a part in the election of epoch {vote.epoch}"
             problem = f"knows epoch {replica.state_file.leader_epoch}, but {elected}: it was set back, or copied before"
+        elif replica.state_file and (vote := quorum.second_vote(log)) is not None:
+            elected = f"by the log of replica {vote.replica} it had a part in the election of node {vote.leader_id}"
+            problem = f"says that it voted for node {replica.state_file.voted_id} in epoch {vote.epoch}, but {elected}: it was set back, or replaced"
         else:
             continue
         yield BadRow(

@@ -14,7 +14,7 @@ from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called
-from kraftlog.plain import numbers, offsets_text, sentence
+from kraftlog.plain import numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import candidates, committed_holder
 from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.model import Quorum
@@ -25,6 +25,7 @@ from kraftlog.quorum.shortfalls import (
     led_beyond,
     too_few_hold,
     unheld_from,
+    voted_down,
     whole_voters,
     written_alone,
 )
@@ -86,7 +87,8 @@ def _claims(quorum: Quorum) -> Iterator[_Claim]:
     "each epoch has one leader over all logs, quorum-state files and a saved describe",
     action="stop", over=coverage.copied_logs,
     meaning="""Two nodes are named as leader of one epoch, by LeaderChange records,
-    quorum-state files or a saved describe. Two nodes may have accepted writes at once. Where one
+    quorum-state files or a saved describe; or one is whom no majority can have elected, as so many
+    voted for others by their quorum-state. Two nodes may have accepted writes at once. Where one
     log holds both records, the epoch of one of their batches may be damaged instead.""",
     advice="""Keep all folders and stop before any restart. Compare the logs of both from that
     epoch on. Check that no node id was used twice and that no quorum-state was restored from a
@@ -99,6 +101,7 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
     for epoch, claims in sorted(by_epoch.items()):
         count = Counter(one.leader for one in claims)
         if len(count) < 2:
+            yield from _not_elected(quorum, claims)
             continue
         usual = count.most_common(1)[0][0]
         right = next(one for one in claims if one.leader == usual)
@@ -123,6 +126,23 @@ def single_leader(quorum: Quorum) -> Iterator[BadRow]:
                 other_replica=None if in_one_log else right.replica,
                 evidence={"leaders": {str(k): v for k, v in count.items()}},
             )
+
+
+def _not_elected(quorum: Quorum, claims: list[_Claim]) -> Iterator[BadRow]:
+    """A leader whom no majority can have elected, by the votes that others gave in its epoch."""
+    claim = claims[0]
+    others = voted_down(quorum, claim.epoch, claim.leader)
+    if others:
+        file = "its quorum-state" if len(others) == 1 else "their quorum-state"
+        yield BadRow(
+            claim.replica,
+            f"Node {claim.leader} leads epoch {claim.epoch} by {claim.place}, but no majority can have elected it: {voters_text(others)} voted for others, by {file}. "
+            "A voter votes once in an epoch, so that a quorum-state was set back or replaced, and another node may lead that epoch too. "
+            "Keep all folders, and find out which before any node starts.",
+            claim.path,
+            batch_leader_epoch=claim.epoch,
+            evidence={"leaders": {str(claim.leader): len(claims)}, "voted_for_others": others},
+        )
 
 
 def _committed_voters(quorum: Quorum) -> Coverage:

@@ -122,6 +122,7 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
         state is not None
         and (log.last_epoch or 0) <= state.leader_epoch
         and forgotten_vote(quorum, log) is None
+        and quorum.second_vote(log) is None
         and (log.end_offset or 0) >= end
         and not is_damaged
         and bool(log.evidence.log.crc_valid.all())

@@ -162,10 +162,11 @@ def _snapshot(chosen: argparse.Namespace) -> int:
     links = links_of(chosen.bandwidth, chosen.round_trip_ms)
     chunks = None if chosen.chunk is None else (chosen.chunk,)
 
+    timeouts = (chosen.fetch_timeout_ms, chosen.request_timeout_ms)
     rate = options_of(chosen).load_bytes_per_second
 
     def rows(quorum: Quorum) -> Iterable[Row]:
-        found = list(snapshot_transfer_rows(quorum, rate, links, chunks, chosen.fetch_timeout_ms))
+        found = list(snapshot_transfer_rows(quorum, rate, links, chunks, *timeouts))
         if all(row["size_bytes"] is None for row in found):
             tell("no replica holds a complete snapshot to be fetched")
         return found

@@ -54,6 +54,12 @@ def add_link(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="fetch timeout of the follower: controller.quorum.fetch.timeout.ms",
     )
+    parser.add_argument(
+        "--request-timeout-ms",
+        type=positive,
+        metavar="MS",
+        help="how long it waits for the answer to one request: controller.quorum.request.timeout.ms",
+    )
 
 
 def links_of(bandwidth: int | None, round_trip_ms: int | None) -> tuple[Link, ...]:

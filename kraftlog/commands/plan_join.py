@@ -21,7 +21,12 @@ from kraftlog.quorum.copies import untimed_from
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.joining import FetchSettings
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
+from kraftlog.quorum.settings import (
+    FETCH_TIMEOUT,
+    FETCHED_BYTES,
+    FETCHED_SNAPSHOT_BYTES,
+    REQUEST_TIMEOUT,
+)
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
 from kraftlog.simulate.election import Candidacy
@@ -68,7 +73,8 @@ def _join(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     quorum = collected(options.input, options)
     (link,) = links_of(chosen.bandwidth or BANDWIDTH, chosen.round_trip_ms)
-    given = (chosen.chunk, chosen.fetch_bytes, chosen.fetch_timeout_ms)
+    timeouts = (chosen.fetch_timeout_ms, chosen.request_timeout_ms)
+    given = (chosen.chunk, chosen.fetch_bytes, *timeouts)
     dialect = Dialect(chosen.dialect)
     leader, settings, rows = joined(quorum, chosen.follower, chosen.leader, link, given, dialect)
     shown = rows if chosen.format == "json" else [in_words(row) for row in rows]
@@ -90,8 +96,10 @@ def _arrival(follower: str, leader: str, rows: list[Row]) -> str:
 
 def _by(settings: FetchSettings) -> str:
     """Which settings the way is reckoned with, and where they stand."""
-    chunk, fetch, timeout = settings.chunk, settings.fetch, settings.timeout
-    return f"{FETCHED_SNAPSHOT_BYTES} is {chunk.value} ({chunk.source}), {FETCHED_BYTES} {fetch.value} ({fetch.source}), {FETCH_TIMEOUT} {timeout.value} ({timeout.source})"
+    chunk, fetch = settings.chunk, settings.fetch
+    timeout, request = settings.timeout, settings.request_timeout
+    sizes = f"{FETCHED_SNAPSHOT_BYTES} is {chunk.value} ({chunk.source}), {FETCHED_BYTES} {fetch.value} ({fetch.source})"
+    return f"{sizes}, {FETCH_TIMEOUT} {timeout.value} ({timeout.source}), {REQUEST_TIMEOUT} {request.value} ({request.source})"
 
 
 def _of_failover(parser: argparse.ArgumentParser) -> None:

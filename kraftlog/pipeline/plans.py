@@ -186,19 +186,20 @@ def election_plan(run: Run) -> Rows:
         "most that one request brings (controller.quorum.fetch.snapshot.max.bytes and controller.quorum.fetch.max.bytes): 1 MiB by default, 8 MiB before KIP-1219",
     ),
     column("fetch_timeout_ms", LONG, "controller.quorum.fetch.timeout.ms"),
+    column("request_timeout_ms", LONG, "controller.quorum.request.timeout.ms"),
     column("request_count", LONG, "requests that the whole snapshot takes"),
     column("transfer_ms", LONG, "how long they take one after the other (KIP-1219)"),
     column("longest_response_ms", LONG, "how long the longest of them takes"),
     column(
         "finishes",
         BOOL,
-        "whether each arrives within the fetch timeout; else the node never catches up over this link (KAFKA-19541)",
+        "whether each arrives within both timeouts; else the node never catches up over this link (KAFKA-19541)",
     ),
     column("slowdown", DOUBLE, "how many times as long as with 8 MiB, timeouts aside"),
     column(
         "recommended_chunk_bytes",
         LONG,
-        "largest limit that needs at most half of the timeout; null: only a longer timeout helps",
+        "largest limit that needs at most half of the lesser timeout; null: only longer timeouts help",
     ),
     column(
         "newer_snapshots",
@@ -233,7 +234,7 @@ def election_plan(run: Run) -> Rows:
     column(
         "fits_fetch_timeout",
         BOOL,
-        "whether the longest answer, of snapshot or log, arrives within the fetch timeout; else the node never catches up",
+        "whether the longest answer, of snapshot or log, arrives within both timeouts; else the node never catches up",
     ),
     promises=(
         unique(

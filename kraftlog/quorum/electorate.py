@@ -4,6 +4,7 @@ In: what lies at hand. Out: the second floor of `model.Quorum`. Source: KIP-595,
 "Changes to Leader Election".
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -168,23 +169,43 @@ class Electorate(AtHand):
         known, snapshot_end = known_epoch(log), self.own_snapshot_end(log.label)
         return CopyStanding(log.label, voter, vector_of(log), known, proven, snapshot_end)
 
-    def later_vote(self, log: LogView) -> "LaterVote | None":
+    def later_vote(self, log: LogView) -> "Vote | None":
         """The newest election above all that a voter's copy has heard of in which the node had a
-        part, by the log of another copy; None where there is none.
+        part; None where there is none.
         """
         is_unread = any(one.problem for one in log.evidence.segments)
-        if not self.is_voter(log.evidence) or (is_unread and known_epoch(log) is None):
+        if is_unread and known_epoch(log) is None:
             return None
-        node, known = log.evidence.node_id, known_epoch(log) or log.last_epoch or 0
-        found = [
-            LaterVote(start.epoch, start.start_offset, one.label)
-            for one in self.peers
-            for start in one.epoch_starts
-            if start.epoch > known
-            and (elected := one.elections.get(start.epoch)) is not None
-            and node in {elected.leader_id, *elected.granted}
-        ]
+        known = known_epoch(log) or log.last_epoch or 0
+        return max((one for one in self._votes(log) if one.epoch > known), default=None)
+
+    def second_vote(self, log: LogView) -> "Vote | None":
+        """The election in which a voter had a part though it voted for another node in that epoch by
+        its own quorum-state; None where there is none. Kafka writes a vote there before it gives it.
+        While the epoch lasts it never changes that, but forgets it when it knows who leads: always
+        before 4.0, and where the node itself leads. Source: Kafka's QuorumState.
+        """
+        found = (one for one in self._votes(log) if _voted_otherwise(log, one.epoch, one.leader_id))
         return max(found, default=None)
+
+    def _votes(self, log: LogView) -> "Iterator[Vote]":
+        """The elections in which a voter had a part, by the logs at hand."""
+        node = log.evidence.node_id
+        if not self.is_voter(log.evidence):
+            return
+        for one in self.peers:
+            for start in one.epoch_starts:
+                elected = one.elections.get(start.epoch)
+                if elected is not None and node in {elected.leader_id, *elected.granted}:
+                    yield Vote(start.epoch, start.start_offset, one.label, elected.leader_id)
+
+    def votes_for_others(self, epoch: int, leader: int) -> list[int]:
+        """The voters at hand that voted in an epoch for another node than a leader."""
+        return [
+            voter
+            for voter, copies in self.holders.items()
+            if any(_voted_otherwise(one, epoch, leader) for one in copies)
+        ]
 
     def end_is_proven(self, log: LogView) -> bool:
         """Whether nothing can ever have followed the last batch of a log."""
@@ -206,11 +227,23 @@ class Electorate(AtHand):
         return not log.evidence.segments and (self.is_voter(log.evidence) is False or is_new)
 
 
-class LaterVote(NamedTuple):
-    """An election of which a voter's copy knows nothing, though the node led or granted its vote:
-    where its epoch begins in the log of another copy.
+def _voted_otherwise(log: LogView, epoch: int, leader: int) -> bool:
+    """Whether a node voted in an epoch for another node than a leader, by its quorum-state."""
+    state = log.evidence.state_file
+    return (
+        state is not None
+        and state.leader_epoch == epoch
+        and state.voted_id >= 0
+        and state.voted_id != leader
+    )
+
+
+class Vote(NamedTuple):
+    """An election that a node won, or in which it granted its vote: where its epoch begins in the
+    log of a copy.
     """
 
     epoch: int
     offset: int
     replica: str
+    leader_id: int

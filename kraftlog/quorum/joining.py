@@ -3,7 +3,7 @@ of elections: leaders that come one after the other, elections that nobody wins,
 again and again.
 
 In: a quorum. Out: frozen `Joining`s; how many elections, how long, and where. A voter over a slow
-link must bring each answer within the fetch timeout; where it cannot, it starts again from the
+link must bring each answer within the fetch and the request timeout; where it cannot, it starts again from the
 beginning and stands for election in between, which costs the others their leader. Checks say it in
 words, plans ask whether it is so. Source: KAFKA-19541, KIP-1219, strimzi#11613.
 """
@@ -26,6 +26,7 @@ from kraftlog.quorum.settings import (
     FETCHED_BYTES,
     FETCHED_SNAPSHOT_BYTES,
     MIB,
+    REQUEST_TIMEOUT,
     ROLES,
     Number,
     default_of,
@@ -42,17 +43,29 @@ FORMER_FETCH_BYTES = 8 * MIB
 """
 FETCH_TIMEOUT_MS = default_of(FETCH_TIMEOUT)
 """Default of controller.quorum.fetch.timeout.ms."""
+REQUEST_TIMEOUT_MS = default_of(REQUEST_TIMEOUT)
+"""Default of controller.quorum.request.timeout.ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """How a follower fetches: bytes of a snapshot and of the log in one answer, and the fetch
-    timeout in ms; each by the command line, else by its own server.properties, else Kafka's.
+    """How a follower fetches: bytes of a snapshot and of the log in one answer, and the timeouts of
+    its fetching and of one request in ms; each by the command line, else by its own
+    server.properties, else Kafka's.
     """
 
     chunk: Number
     fetch: Number
     timeout: Number
+    request_timeout: Number
+
+    @property
+    def answer_ms(self) -> int:
+        """How long an answer may take. The fetch timeout makes the node a candidate; at the request
+        timeout it closes the connection, whatever has come of the answer. Source: Kafka's
+        KafkaNetworkChannel, NetworkClient and InFlightRequests.
+        """
+        return min(self.timeout.value, self.request_timeout.value)
 
 
 def fetch_settings(
@@ -60,20 +73,22 @@ def fetch_settings(
     chunk: int | None = None,
     fetch: int | None = None,
     timeout_ms: int | None = None,
+    request_timeout_ms: int | None = None,
 ) -> FetchSettings:
     """The settings of a follower, of which there may be no copy."""
     return FetchSettings(
         number_of(replica, FETCHED_SNAPSHOT_BYTES, chunk),
         number_of(replica, FETCHED_BYTES, fetch),
         number_of(replica, FETCH_TIMEOUT, timeout_ms),
+        number_of(replica, REQUEST_TIMEOUT, request_timeout_ms),
     )
 
 
-def least_timeout_ms(quorum: Quorum) -> int:
-    """The least fetch timeout that a server.properties at hand sets, else Kafka's."""
-    own = (number_of(log.evidence, FETCH_TIMEOUT) for log in quorum.peers)
+def least_number(quorum: Quorum, name: str) -> int:
+    """The least value that a server.properties at hand sets for a number, else Kafka's."""
+    own = (number_of(log.evidence, name) for log in quorum.peers)
     set_ones = (one.value for one in own if one.source == ValueSource.SERVER_PROPERTIES)
-    return min(set_ones, default=FETCH_TIMEOUT_MS)
+    return min(set_ones, default=default_of(name))
 
 
 @dataclass(frozen=True, slots=True)

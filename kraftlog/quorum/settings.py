@@ -25,6 +25,7 @@ SEGMENT_BYTES, SEGMENT_MS = "metadata.log.segment.bytes", "metadata.log.segment.
 FETCHED_SNAPSHOT_BYTES = "controller.quorum.fetch.snapshot.max.bytes"
 FETCHED_BYTES = "controller.quorum.fetch.max.bytes"
 FETCH_TIMEOUT = "controller.quorum.fetch.timeout.ms"
+REQUEST_TIMEOUT = "controller.quorum.request.timeout.ms"
 RESPONSE_BYTES = "replica.fetch.response.max.bytes"
 RACK, SELECTOR = "broker.rack", "replica.selector.class"
 ROLES, VOTERS = "process.roles", "controller.quorum.voters"
@@ -172,6 +173,13 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         FETCH_TIMEOUT,
         "how long a voter fetches nothing before it starts an election",
+        "2000",
+        minimum=0,
+        maximum=LARGEST_INT,
+    ),
+    Setting(
+        REQUEST_TIMEOUT,
+        "how long a node waits for the whole answer to a request before it closes the connection",
         "2000",
         minimum=0,
         maximum=LARGEST_INT,

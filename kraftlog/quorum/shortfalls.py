@@ -6,14 +6,15 @@ is nothing to tell. Source: KIP-595 (a follower takes all that it holds from the
 epoch; what is committed is on a majority of the voters), KAFKA-1211.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kraftlog.plain import natural
 from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.copies import copied_before, copy_explains, described_since
 from kraftlog.quorum.describe import keeping_up
-from kraftlog.quorum.electorate import LaterVote
-from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
+from kraftlog.quorum.electorate import Vote
+from kraftlog.quorum.ends import Witness, known_epoch, unread_tail_bytes
 from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -69,7 +70,69 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     return LedEpoch(epoch, max(beyond.values()), sorted(beyond, key=natural))
 
 
-def forgotten_vote(quorum: Quorum, log: LogView) -> LaterVote | None:
+def may_be_unwritten(quorum: Quorum, log: LogView) -> bool:
+    """Whether all that a log lacks, by the files beside it, may be the first record of an epoch of
+    which no other log has any: Kafka notes an election, and where its epoch begins, before it writes
+    there, and a node can end in between. With all voters at hand, such a record is on no majority.
+    """
+    state, found, end = log.evidence.state_file, quorum.witnesses(log), log.end_offset or 0
+    if not found or state is None or quorum.voter_set is None or quorum.bounds.missing_voters:
+        return False
+    epochs = {epoch for epoch, start in log.epoch_entries if start >= end}
+    if state.leader_id == log.evidence.node_id:
+        epochs.add(state.leader_epoch)
+    held = {
+        epoch
+        for one in quorum.peers
+        if one is not log
+        for epoch in (
+            *(start.epoch for start in one.epoch_starts),
+            *(epoch for epoch, _ in one.epoch_entries),
+        )
+    }
+    return (
+        state.leader_epoch >= max(epochs, default=state.leader_epoch + 1)
+        and is_only_noted(log, found)
+        and not epochs & held
+        and not _is_disputed(quorum, state.leader_epoch, state.leader_id)
+    )
+
+
+def _is_disputed(quorum: Quorum, epoch: int, leader: int) -> bool:
+    """Whether quorum-state files of voters contradict that a node was elected leader of an epoch."""
+    states = (one.evidence.state_file for one in quorum.peers)
+    led = {one.leader_id for one in states if one and one.leader_epoch == epoch}
+    return not led <= {-1, leader} or bool(voted_down(quorum, epoch, leader))
+
+
+def voted_down(quorum: Quorum, epoch: int, leader: int) -> list[int]:
+    """The voters that voted for others in an epoch, where so many did that no majority can have
+    elected a leader, and no record at hand is of that epoch: one that is tells who voted, and among
+    whom.
+    """
+    epochs = [one.last_epoch or 0 for one in quorum.peers]
+    epochs += [one.epoch for one in quorum.own_snapshots]
+    if leader < 0 or epoch <= max(epochs, default=0):
+        return []
+    others = quorum.votes_for_others(epoch, leader)
+    left = len(quorum.voter_set.ids if quorum.voter_set else ()) - len(others)
+    return others if left < quorum.bounds.majority else []
+
+
+def is_only_noted(log: LogView, found: Iterable[Witness]) -> bool:
+    """Whether nothing tells of more than an epoch that begins where a log ends."""
+    files = (log.evidence.epoch_checkpoint, log.evidence.quorum_state)
+    noted = {file.path for file in files if file is not None}
+    end = log.end_offset or 0
+    return all(one.end_offset == end + 1 and one.path in noted for one in found)
+
+
+def has_lost_its_end(quorum: Quorum, log: LogView) -> bool:
+    """Whether the files beside a log tell of records that it lacks, and had."""
+    return bool(quorum.witnesses(log)) and not may_be_unwritten(quorum, log)
+
+
+def forgotten_vote(quorum: Quorum, log: LogView) -> Vote | None:
     """The newest election that a voter has forgotten; None where it came after the files were
     copied.
     """

@@ -153,8 +153,18 @@ def _restart(rows: Sequence[Row]) -> list[Nodes]:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         groups.setdefault((_may(row), _why(row)), []).append(row["who"])
-    found = [Nodes(may, nodes_text(names), why) for (may, why), names in groups.items()]
+    found = [Nodes(may, _sharing(names, why), why) for (may, why), names in groups.items()]
     return sorted(found, key=lambda one: [*COLOURS].index(one.may))
+
+
+def _sharing(names: list[str], why: str) -> str:
+    """Nodes with a reason in common: where it speaks of one node, it is of each of them."""
+    of_each = len(names) > 1 and _OF_ONE.search(why)
+    return f"each of {nodes_text(names)}" if of_each else nodes_text(names)
+
+
+_OF_ONE = re.compile(r"(?<!has to cut )\b(it|its|this one)\b")
+"""Words for the node itself; it is another one that has to cut its log first."""
 
 
 def _may(row: Row) -> str:

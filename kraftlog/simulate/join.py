@@ -18,8 +18,13 @@ import numpy as np
 
 from kraftlog.quorum.epochs import truncated_to
 from kraftlog.quorum.evidence import Longs
-from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS
-from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_BYTES, FETCHED_SNAPSHOT_BYTES
+from kraftlog.quorum.joining import DEFAULT_FETCH_BYTES, FETCH_TIMEOUT_MS, REQUEST_TIMEOUT_MS
+from kraftlog.quorum.settings import (
+    FETCH_TIMEOUT,
+    FETCHED_BYTES,
+    FETCHED_SNAPSHOT_BYTES,
+    REQUEST_TIMEOUT,
+)
 from kraftlog.simulate.boot import Boot, Disk, DiskStep, SnapshotFile, boot, start, takeover
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 from kraftlog.simulate.fetch import (
@@ -67,7 +72,7 @@ class LeaderLog:
 @dataclass(frozen=True, slots=True)
 class Way:
     """How a follower asks: `chunk_bytes` is controller.quorum.fetch.snapshot.max.bytes,
-    `fetch_bytes` controller.quorum.fetch.max.bytes. An observer never stands for election. A
+    `fetch_bytes` controller.quorum.fetch.max.bytes, `timeout_ms` its fetch timeout. An observer never stands for election. A
     node of a dynamic quorum `learns_voters` from records where its own disk has none.
     """
 
@@ -75,9 +80,25 @@ class Way:
     chunk_bytes: int = DEFAULT_FETCH_BYTES
     fetch_bytes: int = DEFAULT_FETCH_BYTES
     timeout_ms: int = FETCH_TIMEOUT_MS
+    request_timeout_ms: int = REQUEST_TIMEOUT_MS
     dialect: Dialect = Dialect.SHIPPED
     is_voter: bool = True
     learns_voters: bool = False
+
+    @property
+    def timeouts(self) -> dict[str, int]:
+        """The timeouts within which each answer must come. An observer that has fetched nothing for
+        long asks other voters who leads, but takes an answer that is late: only the request timeout
+        ends its wait (KafkaRaftClient.pollFollowerAsObserver).
+        """
+        is_bound = self.is_voter or self.dialect != Dialect.SHIPPED
+        own = {FETCH_TIMEOUT: self.timeout_ms} if is_bound else {}
+        return own | {REQUEST_TIMEOUT: self.request_timeout_ms}
+
+    @property
+    def answer_ms(self) -> int:
+        """How long an answer may take."""
+        return min(self.timeouts.values())
 
 
 class Exchange(NamedTuple):
@@ -338,11 +359,11 @@ class _Joiner:
     def _ask(self, extent: Extent, snapshot: SnapshotId | None, span: Span) -> Exchange:
         self.requests += 1
         offset, epoch = extent.end_offset, extent.last_fetched_epoch
-        self.at_ms += min(self.way.link.response_ms(span.size_bytes), float(self.way.timeout_ms))
+        self.at_ms += min(self.way.link.response_ms(span.size_bytes), float(self.way.answer_ms))
         return Exchange(self.requests, offset, epoch, snapshot, span)
 
     def _arrives(self, span: Span) -> bool:
-        return self.way.link.fits(span.size_bytes, self.way.timeout_ms)
+        return self.way.link.fits(span.size_bytes, self.way.answer_ms)
 
     def _step(
         self,
@@ -355,23 +376,24 @@ class _Joiner:
         return JoinStep(self.at_ms, name, self.disk, request, part_bytes, part_of, note, self.epoch)
 
     def _late(self, asked: Exchange, advice: str) -> JoinStep:
-        """The answer takes longer than the fetch timeout, this time and every time."""
+        """The answer takes longer than a timeout, this time and every time."""
         needs = ceil(self.way.link.response_ms(asked.span.size_bytes))
         who = "stands for election" if self.way.is_voter else "asks the voters who leads"
-        note = f"the answer needs {needs:,} ms and the fetch timeout is {self.way.timeout_ms:,} ms: the node {who} and begins again, without end; {advice}"
+        name = min(self.way.timeouts, key=self.way.timeouts.__getitem__)
+        note = f"the answer needs {needs:,} ms and {name} is {self.way.answer_ms:,} ms: the node {who} and begins again, without end; {advice}"
         return self._step(CANCELLED, asked, note=note)
 
     def _advice(self) -> str:
-        chunk = recommended_chunk_bytes(self.way.link, self.way.timeout_ms)
+        chunk = recommended_chunk_bytes(self.way.link, self.way.answer_ms)
         if chunk is None:
-            return f"raise {FETCH_TIMEOUT}: no smaller piece arrives in time"
+            return f"raise {' and '.join(self.way.timeouts)}: no smaller piece arrives in time"
         return f"set {FETCHED_SNAPSHOT_BYTES} to {chunk} or less"
 
     def _slow(self, size_bytes: int) -> str:
         link = self.way.link
-        least = least_bandwidth(size_bytes, ceil(link.round_trip_ms), self.way.timeout_ms)
+        least = least_bandwidth(size_bytes, ceil(link.round_trip_ms), self.way.answer_ms)
         enough = "" if least is None else f", or use a link of {ceil(least):,} bytes per second"
-        return f"set {FETCHED_BYTES} lower, or, where one batch is that large, raise {FETCH_TIMEOUT}{enough}"
+        return f"set {FETCHED_BYTES} lower, or, where one batch is that large, raise {' and '.join(self.way.timeouts)}{enough}"
 
 
 def _named(answer: Answer) -> str | None:

@@ -163,22 +163,23 @@ def joined(
     follower: str,
     leader: str | None,
     link: Link,
-    given: tuple[int | None, int | None, int | None],
+    given: tuple[int | None, int | None, int | None, int | None],
     dialect: Dialect,
 ) -> Joined:
-    """The way of a follower; `given` are bytes of a snapshot, bytes of the log, and the timeout,
-    where they are not to be those of the follower's own settings.
+    """The way of a follower; `given` are bytes of a snapshot, bytes of the log, and the timeouts of
+    fetching and of one request, where they are not to be those of the follower's own settings.
 
     Raises InputError where the two cannot be leader and follower, or nobody leads.
     """
     log = replica_named(quorum, follower)
     settings = fetch_settings(log.evidence if log else None, *given)
-    values = (settings.chunk.value, settings.fetch.value, settings.timeout.value)
+    sizes = (settings.chunk.value, settings.fetch.value)
+    timeouts = (settings.timeout.value, settings.request_timeout.value)
     likely = likely_leaders(quorum, dialect) - {log.label if log else follower}
     if leader is None and not likely:
         raise InputError(f"{follower} is itself the likely leader: name another with --from")
     leads = leader or min(likely)
-    rows = join_rows(quorum, follower, leads, Way(link, *values, dialect))
+    rows = join_rows(quorum, follower, leads, Way(link, *sizes, *timeouts, dialect))
     return Joined(leads, settings, list(rows))
 
 

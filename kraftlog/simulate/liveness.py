@@ -1,7 +1,7 @@
 """Whether a slow but reliable link ever lets a node fetch a snapshot and the log after it, how long
 that takes, and whether somebody seems stuck.
 
-In: sizes in bytes, a link, a limit per request, the fetch timeout; or a `Quorum`, the rate at which
+In: sizes in bytes, a link, a limit per request, how long an answer may take; or a `Quorum`, the rate at which
 nodes load, and links. Out: times in ms, and rows of the table `snapshot_transfer`. Pure. Source:
 KIP-1219 (KAFKA-19541), KIP-630 "FetchSnapshot", "Motivation".
 """
@@ -23,10 +23,11 @@ from kraftlog.quorum.joining import (
     FORMER_FETCH_BYTES,
     fetch_settings,
     is_stormy,
-    least_timeout_ms,
+    least_number,
 )
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import kept_snapshots
+from kraftlog.quorum.settings import FETCH_TIMEOUT, REQUEST_TIMEOUT
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import Row
 from kraftlog.simulate.fetch import log_chunks
@@ -48,8 +49,8 @@ class Link:
         return self.round_trip_ms + size_bytes * 1000 / self.bandwidth_bytes_per_s
 
     def fits(self, size_bytes: int, timeout_ms: int = FETCH_TIMEOUT_MS) -> bool:
-        """Whether an answer arrives within the fetch timeout. Where it does not, the request is
-        cancelled and the node becomes a candidate, again and again.
+        """Whether an answer arrives in time, by the lesser of a voter's fetch and request timeout.
+        Where it does not, the request is cancelled and the node becomes a candidate, again and again.
         """
         return self.response_ms(size_bytes) <= timeout_ms
 
@@ -75,7 +76,7 @@ class Transfer:
 
     def __post_init__(self) -> None:
         if self.chunk_bytes < 1 or self.timeout_ms < 0:
-            raise UsageError("a chunk must be above 0, and a fetch timeout 0 or more")
+            raise UsageError("a chunk must be above 0, and a timeout 0 or more")
 
     @property
     def request_count(self) -> int:
@@ -97,7 +98,7 @@ class Transfer:
 
     @property
     def finishes(self) -> bool:
-        """Whether the fetch timeout ever lets it finish. The links of this model are reliable: what
+        """Whether the timeout ever lets it finish. The links of this model are reliable: what
         fits once fits every time.
         """
         return self.longest_response_ms <= self.timeout_ms
@@ -137,14 +138,18 @@ def snapshot_transfer_rows(
     links: Sequence[Link] = EXAMPLE_LINKS,
     chunks: Sequence[int] | None = None,
     timeout_ms: int | None = None,
+    request_timeout_ms: int | None = None,
 ) -> Iterator[Row]:
     """One row per replica that holds anything, link, and limit per request: what a node meets that
-    fetches the latest snapshot from that replica, and the log after it. The timeout that is not
+    fetches the latest snapshot from that replica, and the log after it. A timeout that is not
     given is the least that a server.properties at hand sets; the limits are Kafka's, those that one
     sets, and the one that suits the link. `load_rate` is in bytes per second.
     """
     if timeout_ms is None:
-        timeout_ms = least_timeout_ms(quorum)
+        timeout_ms = least_number(quorum, FETCH_TIMEOUT)
+    if request_timeout_ms is None:
+        request_timeout_ms = least_number(quorum, REQUEST_TIMEOUT)
+    answer_ms = min(timeout_ms, request_timeout_ms)
     usual = {*CHUNKS, *(fetch_settings(log.evidence).chunk.value for log in quorum.peers)}
     stuck, stormy = sorted(unfinished(quorum)), is_stormy(quorum)
     for log in quorum.peers:
@@ -157,19 +162,21 @@ def snapshot_transfer_rows(
         interval_ms = snapshot_interval_ms(quorum, log.label)
         answers = cache(partial(_log_answers, after))
         for link in links:
-            best = recommended_chunk_bytes(link, timeout_ms)
+            best = recommended_chunk_bytes(link, answer_ms)
             for chunk in chunks or sorted(usual | {best or DEFAULT_FETCH_BYTES}):
                 size = snapshot.evidence.size_bytes if snapshot else 0
-                one = Transfer(size, link, chunk, timeout_ms)
+                one = Transfer(size, link, chunk, answer_ms)
                 yield {
                     "replica": log.label,
                     "is_leading": log is quorum.leading_log,
                     **_fetched(snapshot, one),
+                    "fetch_timeout_ms": timeout_ms,
+                    "request_timeout_ms": request_timeout_ms,
                     "recommended_chunk_bytes": best,
                     **_outliving(one.transfer_ms, interval_ms, len(held)),
                     "is_unusually_large": size > quorum.thresholds.snapshot_usual_bytes,
                     "largest_batch_bytes": largest,
-                    "largest_batch_fits": link.fits(largest, timeout_ms),
+                    "largest_batch_fits": link.fits(largest, answer_ms),
                     "unfinished_by": stuck,
                     "likely_stuck": not one.finishes and bool(stuck) and stormy,
                     **_after(one, *answers(chunk), int(after.sum()), load_rate),
@@ -235,7 +242,6 @@ def _fetched(snapshot: SnapshotView | None, one: Transfer) -> Row:
         "bandwidth_bytes_per_s": one.link.bandwidth_bytes_per_s,
         "round_trip_ms": one.link.round_trip_ms,
         "chunk_bytes": one.chunk_bytes,
-        "fetch_timeout_ms": one.timeout_ms,
         "request_count": one.request_count,
         "transfer_ms": ceil(one.transfer_ms),
         "longest_response_ms": ceil(one.longest_response_ms),

@@ -32,6 +32,7 @@ from kraftlog.quorum.shortfalls import (
     beyond_voters,
     excused_winners,
     forgotten_vote,
+    has_lost_its_end,
     is_excused,
     keeping_up_now,
     led_beyond,
@@ -323,7 +324,7 @@ class _Judge:
     def _lost(self, copies: tuple[LogView, ...]) -> bool:
         """Whether a voter has lost the end of its log, or may have."""
         return any(
-            self.quorum.witnesses(one)
+            has_lost_its_end(self.quorum, one)
             or led_beyond(self.quorum, one) is not None
             or forgotten_vote(self.quorum, one) is not None
             or one.label in self._too_few
@@ -333,7 +334,8 @@ class _Judge:
     def _forgotten(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """What a voter must not have forgotten."""
         end = log.end_offset or 0
-        for one in self.quorum.witnesses(log)[:1]:
+        is_lost = has_lost_its_end(self.quorum, log)
+        for one in self.quorum.witnesses(log)[:1] if is_lost else ():
             if copied_first(self.quorum, log, one.end_offset):
                 why = "its log was copied before the files beside it, while the node was writing"
                 yield Safety.UNKNOWN, why, None
@@ -350,6 +352,9 @@ class _Judge:
             is_by_log = (log.last_epoch or 0) > state.leader_epoch
             older = "log" if is_by_log else "leader-epoch-checkpoint"
             yield f"its quorum-state is older than its {older}, so it could vote twice", None
+        elif state is not None and (vote := self.quorum.second_vote(log)) is not None:
+            why = f"its quorum-state says that it voted for node {state.voted_id} in epoch {vote.epoch}, though it elected node {vote.leader_id}, so it could vote twice"
+            yield why, None
         directory = self.quorum.unnamed_disk(log.evidence)
         if directory is not None:
             yield (

@@ -96,7 +96,9 @@ def snapshots(folder: Path) -> list[str]:
     return sorted(one.name for one in folder.glob("*.checkpoint") if int(one.name[:20]))
 
 
-def planned(staged: Staged, capsys: pytest.CaptureFixture[str], follower: str = "new") -> list[Row]:
+def planned(
+    staged: Staged, capsys: pytest.CaptureFixture[str], follower: str = "new", *more: str
+) -> list[Row]:
     """The rows of the plan over what lies on the disks."""
     nodes = staged.quorum.nodes
     read = [nodes[1], *([nodes[JOINER]] if follower != "new" else [])]
@@ -110,7 +112,7 @@ def planned(staged: Staged, capsys: pytest.CaptureFixture[str], follower: str = 
     )
     sizes = ("--chunk", str(CHUNK), "--fetch-bytes", str(CHUNK), "--format", "json")
     capsys.readouterr()
-    assert main(["plan", "join", follower, "--from", "1", *where, *way, *sizes]) == 0
+    assert main(["plan", "join", follower, "--from", "1", *where, *way, *sizes, *more]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     # What cannot be read stands below: the unfinished end of a .part.
     return [row for row in rows if "fault" not in row]
@@ -236,15 +238,34 @@ def test_a_node_that_is_killed_in_the_log_goes_on_where_it_was(
     goes(joiner, again)
 
 
-def test_a_piece_that_takes_longer_than_the_timeout_never_comes(
-    joiner: Staged, capsys: pytest.CaptureFixture[str]
+@pytest.fixture
+def settings(joiner: Staged) -> Iterator[Path]:
+    """The joiner's server.properties, as it was afterwards."""
+    file = joiner.quorum.nodes[JOINER].folder / "server.properties"
+    kept = file.read_text()
+    yield file
+    file.write_text(kept)
+
+
+@pytest.mark.parametrize("raised", [(), ("fetch",), ("request",), ("fetch", "request")])
+def test_a_piece_that_takes_longer_than_a_timeout_never_comes(
+    raised: tuple[str, ...], joiner: Staged, settings: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """4,096 bytes at 1,000 bytes a second, against two seconds."""
+    """4,096 bytes at 1,000 bytes a second, against two seconds. The node has no vote: a longer fetch
+    timeout does not help it, a longer request timeout does.
+    """
     joiner.proxy.link = Link(1_000, 20)
-    rows = planned(joiner, capsys)
-    assert rows[-1]["what"] == "cancelled"
+    more = [word for one in raised for word in (f"--{one}-timeout-ms", "30000")]
+    rows = planned(joiner, capsys, "new", *more)
+    with settings.open("a") as file:
+        file.writelines(f"\ncontroller.quorum.{one}.timeout.ms=30000\n" for one in raised)
     joiner.quorum.launch(JOINER)
     pieces = lambda: [one for one in joiner.proxy.seen if one.api_key == FETCH_SNAPSHOT]  # noqa: E731
+    if "request" in raised:
+        assert rows[-1]["what"] == "caught_up"
+        assert eventually(lambda: CHUNK in {one.at for one in pieces()}, 120)
+        return
+    assert rows[-1]["what"] == "cancelled"
     assert eventually(lambda: len(pieces()) > 2, 120)
     assert {one.at for one in pieces()} == {0}
     assert joiner.snapshots() == []

@@ -229,20 +229,21 @@ def test_a_wrong_value_says_where_it_stands(
     assert "987654" not in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["fetch", "request"])
 @pytest.mark.parametrize("timeout", [0, 200, 300, 2000, 60_000])
 def test_slow_links_are_held_against_the_least_timeout_at_hand(
-    timeout: int, tmp_path: Path
+    timeout: int, kind: str, tmp_path: Path
 ) -> None:
     """By hand: over 500,000 bytes/s and a round trip of 200 ms the snapshot, of a few hundred
     bytes, takes 201 ms.
     """
     nodes = quorum(tmp_path)
-    settings(nodes[0], controller_quorum_fetch_timeout_ms="70000")
-    settings(nodes[1], controller_quorum_fetch_timeout_ms=timeout)
+    settings(nodes[0], **{f"controller_quorum_{kind}_timeout_ms": "70000"})
+    settings(nodes[1], **{f"controller_quorum_{kind}_timeout_ms": timeout})
     found = collected([str(tmp_path)], load_options())
     links = list(snapshot_transfer_rows(found, 1e6, [Link(500_000, 200)]))
     assert {row["fits_fetch_timeout"] for row in links} == {timeout > 201}
-    assert {row["fetch_timeout_ms"] for row in links} == {timeout}
+    assert {row[f"{kind}_timeout_ms"] for row in links} == {timeout}
     assert {row["finishes"] for row in links} == {timeout > 201}
 
 

@@ -264,6 +264,12 @@ def test_settings_are_the_followers_own_unless_they_are_given(
     assert "timeout.ms 0 (server.properties)" in told
     assert rows[-1]["what"] == "cancelled"
     (nodes[2].folder / "server.properties").write_text("controller.quorum.fetch.timeout.ms=3000")
+    slow = ("--bandwidth", "150", "--latency", "10", "--chunk", "400", "--fetch-bytes", "400")
+    both = (*slow, "--request-timeout-ms", "3000")
+    for way, comes in ((slow, "cancelled"), (both, "caught_up")):
+        rows, told = asked(capsys, "join", "3", "--from", "1", "--input", str(tmp_path), *way)
+        assert rows[-1]["what"] == comes
+    assert "controller.quorum.request.timeout.ms 3000 (argument)" in told
     # The links of `plan snapshot` are held against the same timeout.
     links, _ = asked(capsys, "snapshot", "--input", str(tmp_path))
     assert {row["fetch_timeout_ms"] for row in links} == {3000}

@@ -63,6 +63,7 @@ from tests.unit.faults.health import (
     voters,
     without_directory,
 )
+from tests.unit.faults.replica import elected_1
 from tests.unit.faults.state import ONE_DIRECTORY
 from tests.unit.faults.table import AT, FAULTS, LATER
 
@@ -733,6 +734,48 @@ def test_a_voter_whose_copy_knows_nothing_of_its_vote(
     words = [one.row.message for one in found(audit(tmp_path), "quorum_state_present")]
     assert len(words) == (safety == Safety.UNKNOWN)
     assert all("the node had a part in the election of epoch 3" in one for one in words)
+
+
+@pytest.mark.parametrize("entry", [(), ((3, 12),)])
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_leader_that_stopped_before_its_first_record(
+    holds: bool, entry: tuple[tuple[int, int], ...], tmp_path: Path
+) -> None:
+    """Voter 3 elected it, and notes that; no log holds a record of its epoch, or voter 2's does."""
+    nodes = quorum(tmp_path)
+    nodes[0].epochs([(1, 0), (2, 8), *entry])
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=3)
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=3)
+    if holds:
+        nodes[1].append(leader_change(12, 3, 1, LATER, (1, 2)))
+        nodes[1].epochs([(1, 0), (2, 8), (3, 12)])
+        nodes[1].quorum_state(leaderId=1, leaderEpoch=3)
+    (row,) = [one.row for one in found(audit(tmp_path), "log_end_lost")]
+    assert (row.severity == "info", "The node may start." in row.message) == (not holds,) * 2
+    assert (told(tmp_path, "1")[0] == Safety.SAFE) is not holds
+
+
+@pytest.mark.parametrize(
+    ("granted", "voted", "is_told"),
+    [((1, 3), 1, False), ((1, 3), -1, False), ((1, 2), 3, False), ((1, 3), 3, True)],
+)
+def test_a_voter_whose_quorum_state_holds_another_vote(
+    granted: tuple[int, ...], voted: int, is_told: bool, tmp_path: Path
+) -> None:
+    """From 4.0 on a follower keeps its vote in the epoch, be it for itself; before, none."""
+    elected_1(quorum(tmp_path), *granted, voted=voted)
+    why = "its quorum-state says that it voted for node 3 in epoch 3, though it elected node 1, so it could vote twice"
+    assert (told(tmp_path, "3") == (Safety.UNSAFE, why, None)) is is_told
+    assert bool(found(audit(tmp_path), "quorum_state_present")) is is_told
+
+
+def test_a_reason_that_several_nodes_have_in_common_is_of_each(tmp_path: Path) -> None:
+    for node in quorum(tmp_path)[::2]:
+        (node.folder / "quorum-state").unlink()
+    told, safe = answer_of([*rows_of(tmp_path).values()], None, []).restart
+    assert told.nodes == "each of controllers 1 and 3"
+    assert told.why == "its quorum-state is missing, so it could vote twice"
+    assert safe.nodes == "controller 2"
 
 
 def test_a_quorum_state_that_was_set_back_behind_an_epoch_that_the_node_led(tmp_path: Path) -> None:

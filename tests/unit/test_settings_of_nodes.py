@@ -68,6 +68,7 @@ def test_one_address_may_be_spelt_in_several_ways(place: str, other: str, is_sam
         ("metadata.log.segment.bytes", 1_073_741_824),
         ("metadata.log.segment.ms", 604_800_000),
         ("controller.quorum.fetch.timeout.ms", 2000),
+        ("controller.quorum.request.timeout.ms", 2000),
     ],
 )
 def test_kafkas_own_defaults(name: str, value: int) -> None:

@@ -178,7 +178,7 @@ def test_a_node_at_the_leaders_end_asks_once() -> None:
 @pytest.mark.parametrize(("is_voter", "who"), [(True, "stands for election"), (False, "asks the")])
 def test_a_piece_that_never_arrives_in_time_ends_the_way(is_voter: bool, who: str) -> None:
     """1,000 bytes need 150 ms; 140 are not enough, 150 are."""
-    late = replace(WAY, timeout_ms=140, is_voter=is_voter)
+    late = replace(WAY, timeout_ms=140, request_timeout_ms=140, is_voter=is_voter)
     last = list(join(EMPTY, LEADER, late))[-1]
     assert last.name == "cancelled"
     assert last.at_ms == 50 + 140
@@ -187,6 +187,29 @@ def test_a_piece_that_never_arrives_in_time_ends_the_way(is_voter: bool, who: st
     # Half of the timeout is 70 ms, of which 50 are the round trip: 200 bytes, so 128.
     assert "controller.quorum.fetch.snapshot.max.bytes to 128 or less" in last.note
     assert list(join(EMPTY, LEADER, replace(WAY, timeout_ms=150)))[-1].name == "caught_up"
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "name"),
+    [((140, 60_000), "fetch"), ((60_000, 140), "request"), ((140, 140), "fetch")],
+)
+def test_the_lesser_timeout_ends_a_request(timeouts: tuple[int, int], name: str) -> None:
+    """The connection is closed at the request timeout, however long the node may go without."""
+    fetch, request = timeouts
+    last = list(join(EMPTY, LEADER, replace(WAY, timeout_ms=fetch, request_timeout_ms=request)))[-1]
+    assert (last.name, last.at_ms) == ("cancelled", 50 + 140)
+    assert f"controller.quorum.{name}.timeout.ms is 140 ms" in (last.note or "")
+    tiny = replace(WAY, link=Link(1, 50), timeout_ms=fetch, request_timeout_ms=request)
+    advice = "raise controller.quorum.fetch.timeout.ms and controller.quorum.request.timeout.ms"
+    assert advice in (list(join(EMPTY, LEADER, tiny))[-1].note or "")
+
+
+def test_an_observer_takes_an_answer_that_is_later_than_its_fetch_timeout() -> None:
+    watches = replace(WAY, timeout_ms=140, is_voter=False)
+    assert list(join(EMPTY, LEADER, watches))[-1].name == "caught_up"
+    tiny = replace(watches, link=Link(1, 2_000))
+    note = list(join(EMPTY, LEADER, tiny))[-1].note or ""
+    assert "raise controller.quorum.request.timeout.ms: no smaller piece" in note
 
 
 def test_a_batch_that_never_arrives_in_time_ends_the_way_in_the_log() -> None:

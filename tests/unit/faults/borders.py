@@ -160,14 +160,19 @@ def arrived(nodes: list[Node]) -> None:
 
 fault(
     "controllers_catch_up", "warning", "3", 0, sound=arrived,
-    says="within 500 ms (controller.quorum.fetch.timeout.ms). That takes a link of 200 bytes/s, or "
-    "of 864 bytes/s before Kafka 4.3",
+    says="within 500 ms, the lesser of controller.quorum.fetch.timeout.ms and "
+    "controller.quorum.request.timeout.ms. That takes a link of 200 bytes/s, or of 864 bytes/s before "
+    "Kafka 4.3",
 )(
     fetches(
         controller_quorum_fetch_snapshot_max_bytes=100, controller_quorum_fetch_timeout_ms=500
     )
 )  # fmt: skip
 """The snapshot has 432 bytes: 100 of them in half a second, or all."""
+fault(
+    "controllers_catch_up", "warning", "3", 0, sound=arrived, says="must come within 2,000 ms, the lesser"
+)(fetches(controller_quorum_fetch_timeout_ms=60_000))  # fmt: skip
+"""At the default request timeout the connection is closed."""
 
 
 # --- disks ---------------------------------------------------------------------------------------

@@ -187,6 +187,17 @@ fault(LOST, "info", "3", 12, says="between its election and its first record")(
 )
 
 
+def leads_3_too(nodes: list[Node]) -> None:
+    """Two voters say that they lead epoch 3."""
+    for node in (nodes[0], nodes[2]):
+        node.quorum_state(leaderId=node.node_id, leaderEpoch=3)
+
+
+fault(
+    LOST, "critical", "3", 12, says="could be elected, as if these records", also="single_leader_per_epoch"
+)(leads_3_too)  # fmt: skip
+
+
 def pruned_to_its_end(nodes: list[Node]) -> None:
     """Retention moved the start of voter 3's log to its end, where its only snapshot ends."""
     nodes[2].segment(0).unlink()

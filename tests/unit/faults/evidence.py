@@ -49,7 +49,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "controllers_catch_up": {
         "end_offset": int, "snapshot": str, "snapshot_size_bytes": int, "elections_since": int,
         "epochs_ahead": int, "part": (str, None), "part_size_bytes": (int, None),
-        "part_stalled_ms": (int, None), "least_bytes_per_second": int, "fetch_timeout_ms": int,
+        "part_stalled_ms": (int, None), "least_bytes_per_second": int, "fetch_timeout_ms": int, "request_timeout_ms": int,
     },
     "disk_has_room": {
         "free_bytes": int, "log_bytes_per_day": (NUMBER, None), "days_to_full": (NUMBER, None),
@@ -173,7 +173,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "content_hash": str,
     },
     "segment_name_matches": {"base_offset": int, "name_offset": int},
-    "single_leader_per_epoch": {"leaders": {str: int}},
+    "single_leader_per_epoch": {"leaders": {str: int}, "voted_for_others": [int]},
     "snapshot_ahead_of_log": {
         "log_end_offset": int, "snapshot_end_offset": int, "set_aside": str,
     },

@@ -139,6 +139,40 @@ def _(nodes: list[Node]) -> None:
     _led_epoch_3(nodes, 2)
 
 
+def elected_1(nodes: list[Node], *granted: int, voted: int) -> None:
+    """Controller 1 leads epoch 3; what voter 3 keeps of its own vote in it."""
+    for node in nodes:
+        node.append(leader_change(12, 3, 1, LATER, granted))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=3, votedId=voted)
+
+
+fault(
+    "quorum_state_present", "warning", "3",
+    says="voted for node 2 in epoch 3, but by the log of replica 3 it had a part in the election of node 1",
+    sound=lambda nodes: elected_1(nodes, 1, 3, voted=1),
+)(lambda nodes: elected_1(nodes, 1, 3, voted=2))  # fmt: skip
+
+
+def voted_for_3(nodes: list[Node], *voters: Node) -> None:
+    """Controller 1 leads epoch 3 by its quorum-state, of which no log has a record."""
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=3)
+    for node in voters:
+        node.quorum_state(leaderId=-1, leaderEpoch=3, votedId=3)
+
+
+fault(
+    "single_leader_per_epoch", "critical", "1", also="log_end_lost",
+    says="no majority can have elected it: voters 2 and 3 voted for others",
+    sound=lambda nodes: voted_for_3(nodes, nodes[2]),
+)(lambda nodes: voted_for_3(nodes, *nodes[1:]))  # fmt: skip
+fault(
+    "newest_leader_commits", "warning", None, also="log_end_lost single_leader_per_epoch",
+    says="By the votes of the others no majority can have elected it",
+)(lambda nodes: voted_for_3(nodes, *nodes[1:]))  # fmt: skip
+
+
 @fault("meta_properties_valid", "warning", "2", says="cannot be read")
 def _(nodes: list[Node]) -> None:
     (nodes[1].home / "meta.properties").write_text("version=1\nnode.id=two\n")
