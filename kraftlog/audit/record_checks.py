@@ -4,7 +4,7 @@ What is wrong with a batch's records is known once per content (`evidence.Conten
 told for each replica that holds it. Source: KIP-630 "Snapshot Format", KIP-631, KIP-868.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -88,14 +88,17 @@ def remarkable_places(quorum: Quorum) -> Iterator[_Place]:
 
 
 def _issues(
-    found: Iterable[_Place], kinds: Collection[str]
+    found: Iterable[_Place],
+    kinds: Collection[str],
+    part_of: Callable[[_Place, RecordIssue], Hashable] = lambda place, issue: None,
 ) -> Iterator[tuple[_Place, RecordIssue, int]]:
     """(place, issue, how many more there are after the last that is told) of each replica's first
-    issues of some kinds.
+    issues of each of some kinds, in each part of what it holds.
     """
     for _, held in groupby(found, key=lambda place: place.replica):
+        issues = ((one, each) for one in held for each in one.issues(kinds))
         for (place, issue), more in capped(
-            (one, each) for one in held for each in one.issues(kinds)
+            issues, lambda one: (one[1].kind, part_of(*one)), lambda one: one[1].more
         ):
             yield place, issue, more
 
@@ -228,15 +231,16 @@ def known(quorum: Quorum) -> Iterator[BadRow]:
     for text, held in found.items():
         place, issue = held[0]
         replicas = list(dict.fromkeys(one.replica for one, _ in held))
-        records = {(one.content.batch_id, each.record_index) for one, each in held}
+        records = {(one.content.batch_id, each.record_index): 1 + each.more for one, each in held}
+        count = sum(records.values())
         yield _row(
             place,
             issue,
-            f"{sentence(text)}: a newer Kafka than this kraftlog knows wrote it ({counted(len(records), 'record')}, the first is {_record(place, issue)}). "
+            f"{sentence(text)}: a newer Kafka than this kraftlog knows wrote it ({counted(count, 'record')}, the first is {_record(place, issue)}). "
             f"{sentence(holding(replicas))} it. "
             "It is kept raw where its shape is unknown, and what it may have changed is not judged. Use a newer kraftlog.",
             replicas=replicas,
-            record_count=len(records),
+            record_count=count,
         )
 
 
@@ -269,7 +273,16 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
     first = (
         one for one in remarkable_places(quorum) if one.replica in holders.get(one.key, [])[:1]
     )
-    for place, issue, more in _issues(first, RULES):
+
+    def starting(place: _Place, issue: RecordIssue) -> list[str]:
+        replicas = dict.fromkeys(holders[place.key])
+        return [one for one in replicas if _starts_with(quorum, one, place, issue)]
+
+    def part_of(place: _Place, issue: RecordIssue) -> Hashable:
+        """What a start reads of a log, or a file: many elsewhere do not hide one there."""
+        return place.key[1], bool(starting(place, issue))
+
+    for place, issue, more in _issues(first, RULES, part_of):
         replicas = list(dict.fromkeys(holders[place.key]))
         name = place.path.rsplit("/", 1)[-1]
         newest = [
@@ -281,10 +294,9 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         severity: Severity | None = None
         if issue.kind in REFUSED:
             stops = "Kafka's reader refuses it, and a node that reads it stops. "
-            starting = [one for one in replicas if _starts_with(quorum, one, place, issue)]
-            if starting:
+            if readers := starting(place, issue):
                 severity = "critical" if issue.kind == LEVEL else None
-                stops = f"{stops}A start of {replicas_text(starting)} reads it. "
+                stops = f"{stops}A start of {replicas_text(readers)} reads it. "
             elif newest and not place.in_log:
                 severity, stops = "critical", f"{stops}A start begins with this file. "
                 if len(replicas) == 1:
