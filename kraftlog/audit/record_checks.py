@@ -253,7 +253,7 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     action="origin", over=coverage.batches,
     meaning="""A record has headers, a key, a timestamp of its own or no value, or holds bytes that
     Kafka's reader passes over. Or the header of its batch names a producer, a transaction, a codec,
-    the time of an append, or attributes that this log never has. Or a control record is there that
+    the time of an append, a time below 0, or attributes that this log never has. Or a control record is there that
     no leader writes: a LeaderChange whose leader is no voter or was elected by a minority, the
     header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
     such levels, a listener without a name, or two entries. The record decodes, but no KRaft

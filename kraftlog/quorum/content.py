@@ -127,6 +127,7 @@ def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:
     for name in _PRODUCER:
         odd |= headers[name] != -1
     odd |= headers["base_timestamp"] != headers["max_timestamp"]
+    odd |= headers["base_timestamp"] < 0
     deltas = np.maximum(headers["last_offset_delta"], 0).astype(np.int64)
     odd |= headers["base_offset"] > LAST_OFFSET - deltas
     return np.asarray(odd, np.bool_)
@@ -148,6 +149,8 @@ def header_oddities(header: Any) -> Iterator[str]:
     base, largest = int(header["base_timestamp"]), int(header["max_timestamp"])
     if base != largest:
         yield f"its batch begins at time {base} and says that its largest time is {largest}"
+    elif base < 0:
+        yield f"the time of its batch is {base}, and no clock tells one below 0"
     if int(header["base_offset"]) + int(header["last_offset_delta"]) > LAST_OFFSET:
         yield "the last offset of its batch is more than an offset can be"
 
