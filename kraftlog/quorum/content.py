@@ -205,7 +205,7 @@ def _fault_issues(fault: Fault) -> Iterator[RecordIssue]:
 
 def _rule_issues(record: Record) -> Iterator[RecordIssue]:
     """What Kafka's reader refuses or ignores in a record that can be decoded all the same."""
-    for text in newer_parts(record):
+    for text in dict.fromkeys(newer_parts(record)):
         yield RecordIssue(UNKNOWN, record.index, text)
     if record.is_control and record.type in CONTROL_MARKERS.values():
         text = f"its type is {record.type}, a producer's marker, and Kafka's reader of this log knows none"
