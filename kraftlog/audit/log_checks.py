@@ -110,9 +110,12 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         yield from _damaged_headers(quorum, log)
         columns = log.evidence.log
+        deltas = (
+            columns.last_offsets - columns.base_offsets
+        )  # both have 64 bits, so as in the header
         for row, more in capped(np.flatnonzero(columns.crc_valid & ~log.header_sane).tolist()):
             base = int(columns.base_offsets[row])
-            delta = int(columns.last_offsets[row]) - base
+            delta = int(deltas[row])
             count = int(columns.record_counts[row])
             size = counted(int(columns.sizes[row]), "byte")
             start, _ = offsets_of(log, *columns.place(row))

@@ -342,7 +342,7 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
         for start in log.epoch_starts[1:]:
             content = log.content(start.row)
             first = content.controls[0].type if content and content.controls else None
-            damaged = content is not None and content.issue_count > 0
+            damaged = content is not None and bool(content.issues)
             if not start.certain or first == "LEADER_CHANGE" or damaged:
                 continue
             yield at_batch(

@@ -4,7 +4,7 @@ What is wrong with a batch's records is known once per content (`evidence.Conten
 told for each replica that holds it. Source: KIP-630 "Snapshot Format", KIP-631, KIP-868.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -88,14 +88,17 @@ def remarkable_places(quorum: Quorum) -> Iterator[_Place]:
 
 
 def _issues(
-    found: Iterable[_Place], kinds: Collection[str]
+    found: Iterable[_Place],
+    kinds: Collection[str],
+    part_of: Callable[[_Place], Hashable] = lambda place: None,
 ) -> Iterator[tuple[_Place, RecordIssue, int]]:
     """(place, issue, how many more there are after the last that is told) of each replica's first
-    issues of some kinds.
+    issues of each of some kinds, in each part of what it holds.
     """
     for _, held in groupby(found, key=lambda place: place.replica):
+        issues = ((one, each) for one in held for each in one.issues(kinds))
         for (place, issue), more in capped(
-            (one, each) for one in held for each in one.issues(kinds)
+            issues, lambda one: (one[1].kind, part_of(one[0])), lambda one: one[1].more
         ):
             yield place, issue, more
 
@@ -228,15 +231,16 @@ def known(quorum: Quorum) -> Iterator[BadRow]:
     for text, held in found.items():
         place, issue = held[0]
         replicas = list(dict.fromkeys(one.replica for one, _ in held))
-        records = {(one.content.batch_id, each.record_index) for one, each in held}
+        records = {(one.content.batch_id, each.record_index): 1 + each.more for one, each in held}
+        count = sum(records.values())
         yield _row(
             place,
             issue,
-            f"{sentence(text)}: a newer Kafka than this kraftlog knows wrote it ({counted(len(records), 'record')}, the first is {_record(place, issue)}). "
+            f"{sentence(text)}: a newer Kafka than this kraftlog knows wrote it ({counted(count, 'record')}, the first is {_record(place, issue)}). "
             f"{sentence(holding(replicas))} it. "
             "It is kept raw where its shape is unknown, and what it may have changed is not judged. Use a newer kraftlog.",
             replicas=replicas,
-            record_count=len(records),
+            record_count=count,
         )
 
 
@@ -249,7 +253,7 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     action="origin", over=coverage.batches,
     meaning="""A record has headers, a key, a timestamp of its own or no value, or holds bytes that
     Kafka's reader passes over. Or the header of its batch names a producer, a transaction, a codec,
-    the time of an append, or attributes that this log never has. Or a control record is there that
+    the time of an append, a time below 0, or attributes that this log never has. Or it is a control record that
     no leader writes: a LeaderChange whose leader is no voter or was elected by a minority, the
     header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
     such levels, a listener without a name, or two entries. The record decodes, but no KRaft
@@ -270,7 +274,16 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
     first = (
         one for one in remarkable_places(quorum) if one.replica in holders.get(one.key, [])[:1]
     )
-    for place, issue, more in _issues(first, RULES):
+
+    def starting(place: _Place) -> list[str]:
+        replicas = dict.fromkeys(holders[place.key])
+        return [one for one in replicas if _starts_with(quorum, one, place)]
+
+    def part_of(place: _Place) -> Hashable:
+        """What a start reads of a log, or a file: many elsewhere do not hide one there."""
+        return place.key[1], bool(starting(place))
+
+    for place, issue, more in _issues(first, RULES, part_of):
         replicas = list(dict.fromkeys(holders[place.key]))
         name = place.path.rsplit("/", 1)[-1]
         newest = [
@@ -285,10 +298,9 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
             stops = f"Kafka fails over it while it opens the log, wherever a snapshot ends: {replicas_text(replicas)} cannot start. "
         elif issue.kind in REFUSED:
             stops = "Kafka's reader refuses it, and a node that reads it stops. "
-            starting = [one for one in replicas if _starts_with(quorum, one, place)]
-            if starting:
+            if readers := starting(place):
                 severity = "critical" if issue.kind == LEVEL else None
-                stops = f"{stops}A start of {replicas_text(starting)} reads it. "
+                stops = f"{stops}A start of {replicas_text(readers)} reads it. "
             elif newest and not place.in_log:
                 severity, stops = "critical", f"{stops}A start begins with this file. "
                 if len(replicas) == 1:

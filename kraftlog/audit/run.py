@@ -7,13 +7,14 @@ left out: a record of millions of replicas would else be a finding of many megab
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
 from kraftlog.audit.catalogue import CATALOGUE
-from kraftlog.audit.check import FINDING_LIMIT, RANK, BadRow, Check
+from kraftlog.audit.check import RANK, BadRow, Check
 from kraftlog.audit.coverage import Coverage, JudgedRange, judged_ranges
 from kraftlog.audit.end_checks import voters_present
-from kraftlog.audit.triage import and_more
+from kraftlog.audit.triage import and_more, capped
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.failures import in_short
 from kraftlog.quorum.model import Quorum
@@ -177,7 +178,7 @@ def run_check(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]
     reason = brief_text(broke or covered.reason or "", REASON_LIMIT) or None
     outcome = ERRORED if broke else FAILED if rows else SKIPPED if reason else PASSED
     rows.sort(key=lambda row: RANK[_severity(check, row)])
-    count = sum(1 + int(row.evidence.get("more") or 0) for row in rows)
+    count = sum(1 + _more(row) for row in rows)
     kept = [_finding(check, quorum, row) for row in limited(rows)]
     gap = bool(covered.gaps)
     judged = judged_ranges(quorum, covered, check.scope == "state")
@@ -188,26 +189,22 @@ def run_check(check: Check, quorum: Quorum) -> tuple[CheckResult, list[Finding]]
 
 
 def limited(rows: Iterable[BadRow]) -> Iterator[BadRow]:
-    """The first findings of each replica; the last one that is told counts those that are not. Rows
-    come with the worst first, so that no warning takes the place of what is critical.
+    """The first findings of each replica and kind; the last one that is told counts those that are
+    not. Rows come with the worst first, so that no warning takes the place of what is critical.
     """
     kept: dict[str | None, list[BadRow]] = {}
-    more: dict[str | None, int] = {}
-    for row in rows:
-        told = kept.setdefault(row.replica, [])
-        if len(told) < FINDING_LIMIT:
-            told.append(row)
-        else:
-            left_out = 1 + int(row.evidence.get("more") or 0)
-            more[row.replica] = more.get(row.replica, 0) + left_out
-    for label, told in kept.items():
-        if label in more:
-            last = told[-1]
-            known = int(last.evidence.get("more") or 0)
-            count = more[label] + known
-            message = last.message.removesuffix(and_more(known)) + and_more(count)
-            told[-1] = replace(last, message=message, evidence={**last.evidence, "more": count})
-        yield from told
+    for row, more in capped(rows, lambda one: (one.replica, one.evidence.get("kind")), _more):
+        told, known = row, _more(row)
+        if more != known:
+            message = row.message.removesuffix(and_more(known)) + and_more(more)
+            told = replace(row, message=message, evidence={**row.evidence, "more": more})
+        kept.setdefault(row.replica, []).append(told)
+    yield from chain.from_iterable(kept.values())
+
+
+def _more(row: BadRow) -> int:
+    """How many more a finding stands for."""
+    return int(row.evidence.get("more") or 0)
 
 
 def _severity(check: Check, row: BadRow) -> str:

@@ -6,9 +6,9 @@ what to do. Source: the triage of corrupt ranges.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -242,13 +242,27 @@ def holding(labels: list[str]) -> str:
     return f"{replicas_text(labels)} {'holds' if len(labels) == 1 else 'hold'}"
 
 
-def capped(rows: Iterable[T]) -> Iterator[tuple[T, int]]:
-    """(row, how many more there are after the last that is told) of the first rows."""
-    rest = iter(rows)
-    told = list(islice(rest, FINDING_LIMIT))
-    more = sum(1 for _ in rest)
-    for index, row in enumerate(told):
-        yield row, more if index == len(told) - 1 else 0
+def capped(
+    rows: Iterable[T],
+    kind_of: Callable[[T], Hashable] = lambda row: None,
+    more_of: Callable[[T], int] = lambda row: 0,
+) -> Iterator[tuple[T, int]]:
+    """(row, how many more it stands for) of the first rows of each kind: the last of these stands
+    for all of its kind that are not told, others only for those that they stood for before.
+    """
+    told: list[tuple[T, int]] = []
+    counts: Counter[Hashable] = Counter()
+    last: dict[Hashable, int] = {}
+    for row in rows:
+        kind, more = kind_of(row), more_of(row)
+        counts[kind] += 1
+        if counts[kind] <= FINDING_LIMIT:
+            last[kind] = len(told)
+            told.append((row, more))
+        else:
+            _, known = told[last[kind]]
+            told[last[kind]] = told[last[kind]][0], known + 1 + more
+    yield from told
 
 
 def told_once(rows: Iterable[BadRow]) -> Iterator[BadRow]:

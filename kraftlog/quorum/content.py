@@ -8,7 +8,8 @@ an ordinary batch. Runs once per distinct batch, in executors or on the driver. 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -76,6 +77,8 @@ a batch's last record, and the limit of what we unpack is only ours.
 FEATURE, KRAFT_VERSION, KRAFT_VOTERS = "FEATURE_LEVEL_RECORD", "KRAFT_VERSION", "KRAFT_VOTERS"
 ISSUE_LIMIT = 20
 """So many issues of each kind are kept of one batch; all are counted."""
+_KIND_LIMIT = 100
+"""So many kinds are told apart, where each thing that a newer Kafka wrote is one of its own."""
 _INDEX = re.compile(r"\[\d+\]")
 _EMPTY_VALUE_FAULTS = ("has no value", "frame version: a varint is cut off")
 
@@ -92,18 +95,33 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
     section = section_of(batch, 0, limit)
     found = [section] if isinstance(section, Fault) else list(records_in(section, redactor))
     records = tuple(one for one in found if isinstance(one, Record))
-    issues: list[RecordIssue] = []
-    counts: Counter[str] = Counter()
-    for issue in chain(_batch_issues(batch, section, found[:1]), *map(_issues_of, found)):
-        counts[issue.kind] += 1
-        if counts[issue.kind] <= ISSUE_LIMIT:
-            issues.append(issue)
+    issues = _first_of_each(
+        chain(_batch_issues(batch, section, found[:1]), *map(_issues_of, found))
+    )
     controls = tuple(_control(one) for one in records if one.is_control)
     transactions = tuple(_control(one) for one in records if one.type in TRANSACTION_TYPES)
     content = None
     if issues or controls or transactions:
-        content = Content(batch_id, tuple(issues), counts.total(), controls, transactions)
+        content = Content(batch_id, issues, controls, transactions)
     return BatchRecords(records, content)
+
+
+def _first_of_each(issues: Iterable[RecordIssue]) -> tuple[RecordIssue, ...]:
+    """The first issues of each kind; the last of a kind counts those that are not kept."""
+    kept: list[RecordIssue] = []
+    counts: Counter[tuple[str, str]] = Counter()
+    last: dict[tuple[str, str], int] = {}
+    for issue in issues:
+        kind = issue.kind, issue.text if issue.kind == UNKNOWN else ""
+        if kind not in counts and len(counts) >= _KIND_LIMIT:
+            kind = issue.kind, ""
+        counts[kind] += 1
+        if counts[kind] <= ISSUE_LIMIT:
+            last[kind] = len(kept)
+            kept.append(issue)
+    for kind, at in last.items():
+        kept[at] = replace(kept[at], more=max(0, counts[kind] - ISSUE_LIMIT))
+    return tuple(kept)
 
 
 def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:
@@ -112,6 +130,7 @@ def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:
     for name in _PRODUCER:
         odd |= headers[name] != -1
     odd |= headers["base_timestamp"] != headers["max_timestamp"]
+    odd |= headers["base_timestamp"] < 0
     deltas = np.maximum(headers["last_offset_delta"], 0).astype(np.int64)
     odd |= headers["base_offset"] > LAST_OFFSET - deltas
     return np.asarray(odd, np.bool_)
@@ -133,6 +152,8 @@ def header_oddities(header: Any) -> Iterator[str]:
     base, largest = int(header["base_timestamp"]), int(header["max_timestamp"])
     if base != largest:
         yield f"its batch begins at time {base} and says that its largest time is {largest}"
+    elif base < 0:
+        yield f"the time of its batch is {base}, and no clock tells one below 0"
     if int(header["base_offset"]) + int(header["last_offset_delta"]) > LAST_OFFSET:
         yield "the last offset of its batch is more than an offset can be"
 
@@ -196,7 +217,7 @@ def _fault_issues(fault: Fault) -> Iterator[RecordIssue]:
 
 def _rule_issues(record: Record) -> Iterator[RecordIssue]:
     """What Kafka's reader refuses or ignores in a record that can be decoded all the same."""
-    for text in newer_parts(record):
+    for text in dict.fromkeys(newer_parts(record)):
         yield RecordIssue(UNKNOWN, record.index, text)
     if record.is_control and record.type in CONTROL_MARKERS.values():
         text = f"its type is {record.type}, a producer's marker, and Kafka's reader of this log knows none"

@@ -96,7 +96,7 @@ def no_batches() -> BatchColumns:
 @dataclass(frozen=True, slots=True)
 class RecordIssue:
     """Something about one record that a check asks for. `kind` is a fault kind, or one of
-    `content.RULES` or `content.UNKNOWN`.
+    `content.RULES` or `content.UNKNOWN`. `more` are those like it in the batch that are not kept.
     """
 
     kind: str
@@ -104,6 +104,7 @@ class RecordIssue:
     text: str
     byte_in_batch: int | None = None
     size_bytes: int | None = None
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,11 @@ class ControlRecord:
 class Content:
     """What is remarkable in one batch's records: known once, however many replicas hold the batch.
 
-    `issues` is limited; `issue_count` says how many there are.
+    Of `issues` the first of each kind are kept, and the last of these says how many more there are.
     """
 
     batch_id: str
     issues: tuple[RecordIssue, ...]
-    issue_count: int
     controls: tuple[ControlRecord, ...]
     transactions: tuple[ControlRecord, ...]
 

@@ -200,7 +200,7 @@ def too_few_hold(quorum: Quorum) -> frozenset[str]:
 
 
 def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
-    """Where the part of an observer's log begins that no voter's copy reaches; None where there is
+    """Where the part of an observer's log begins that no voter's copy holds; None where there is
     none, or another history replaces it. An observer fetches from the leader: a voter has held it.
     """
     voters = [one for copies in quorum.holders.values() for one in copies]
@@ -208,8 +208,7 @@ def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
     if not voters or quorum.is_voter(log.evidence) is not False or is_replaced:
         return None
     voters += [one for one in (quorum.pulled,) if one is not None]
-    ends = [(one.end_offset or 0, quorum.own_snapshot_end(one.label)) for one in voters]
-    reached = max(map(max, ends))
+    reached = max(_in_line_until(quorum, one) for one in voters)
     if reached >= (log.end_offset or 0):
         return None
     newest = log.newest_ms or 0
@@ -217,6 +216,14 @@ def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
         copied_before(quorum, one, reached) and copy_explains(quorum, one, newest) for one in voters
     )
     return None if is_explained else reached
+
+
+def _in_line_until(quorum: Quorum, log: LogView) -> int:
+    """Up to where a copy holds what nothing at hand replaces, in its log or in a snapshot behind it."""
+    end = log.end_offset or 0
+    snapshot = quorum.own_snapshot_end(log.label)
+    departs = (starts.get(log.label, end) for starts in (quorum.tail_starts, quorum.fork_starts))
+    return snapshot if snapshot > end else min(end, *departs)
 
 
 def keeping_up_now(quorum: Quorum) -> frozenset[int] | None:

@@ -193,7 +193,7 @@ class Lake:
         except (OSError, pa.ArrowInvalid) as error:
             told = why(self.path(name), error) if isinstance(error, OSError) else "it is broken"
             raise LakeError(
-                f"{self.path(name)}: a file of this table cannot be read ({told}); run over the input, which rebuilds what the input still holds"
+                f"{self.path(name)}: a file of this table cannot be read ({told}); run over the input with --verify, which rebuilds what the input still holds"
             ) from error
 
     def dataset(self, name: str, version: int | None = None) -> ds.Dataset:

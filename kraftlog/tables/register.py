@@ -24,6 +24,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from kraftlog.errors import LakeError, UnwritableError
 from kraftlog.log.stores import is_remote, refusal, why
+from kraftlog.relations import TEXT, column
 from kraftlog.tables.names import REGISTER
 
 LAYOUT = 5
@@ -37,7 +38,9 @@ _LOOKS, _PAUSE = 3, 0.2
 _BROKEN = (DeltaError, OSError, LookupError, ValueError, TypeError, ArithmeticError)
 """What reading a register meets that is damaged, or that somebody has changed."""
 _KEY = "kraftlog"
-_SCHEMA = pa.schema([pa.field("note", pa.string())])
+_SCHEMA = pa.schema(
+    [column("note", TEXT, "nothing: the commits say it all, and no row is written")]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from tests.unit.audit_logs import (
     producer_ids,
     quorum,
     topic,
+    unregister_broker,
 )
 
 LATER = START_MS + 20_000
@@ -57,6 +58,61 @@ def test_many_findings_of_one_kind_hide_no_other(tmp_path: Path) -> None:
     assert row.row.offset == gone.base
     told = [one.row.message for one in found(result, "references_exist")]
     assert f" {2 * DANGLING - len(told):,} more like it are on this replica." in told[-1]
+
+
+def test_many_of_one_kind_hide_no_other_kind_of_the_check(tmp_path: Path) -> None:
+    end = healthy_log()[-1].end
+    values = (*(change_isr(99, [1]) for _ in range(30)), unregister_broker(77, 1))
+    everywhere(tmp_path, Batch(end, 2, values, ms=LATER))
+    told = [one.row for one in found(audit(tmp_path), "references_exist")]
+    assert [one.offset for one in told] == [*range(end, end + 20), end + 30]
+    assert told[19].message.endswith(" 10 more like it are on this replica.")
+    assert "more like it" not in told[20].message
+
+
+def test_many_broken_rules_of_one_kind_in_a_batch_hide_no_other_kind(tmp_path: Path) -> None:
+    end, count = healthy_log()[-1].end, 400
+    deltas = [frame(index, None, NO_OP, delta=1) for index in range(count)]
+    keys = [frame(count + index, b"k", NO_OP) for index in range(count)]
+    header = frame(2 * count, None, NO_OP, headers=b"\x02\x02h\x02v")
+    payload = b"".join([*deltas, *keys, header])
+    everywhere(
+        tmp_path, Batch(end, 2, tuple(b"" for _ in range(2 * count + 1)), ms=LATER, payload=payload)
+    )
+    result = audit(tmp_path)
+    told = [one.row for one in found(result, "record_rules")]
+    kinds = [one.evidence["kind"] for one in told]
+    assert kinds == ["timestamp_delta"] * 20 + ["key"] * 20 + ["header"]
+    more = [one.evidence["more"] for one in told]
+    assert more == 2 * ([0] * 19 + [380]) + [0]
+    assert told[19].message.endswith(" 380 more like it are on this replica.")
+    (counted,) = [one for one in result.results if one.check == "record_rules"]
+    assert counted.finding_count == 2 * count + 1
+
+
+def test_many_broken_rules_of_a_log_hide_none_that_a_start_reads(tmp_path: Path) -> None:
+    """In a log they are warnings, and critical in the snapshot that a start begins with."""
+    end = healthy_log()[-1].end
+    raw = frame(0, None, NO_OP, delta=1)
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(
+            *(Batch(end + one, 2, (b"",), ms=LATER + one, payload=raw) for one in range(25))
+        )
+    path = nodes[0].checkpoint(6, 1)
+    path.write_bytes(path.read_bytes() + Batch(7, 1, (b"",), payload=raw).raw())
+    told = [one for one in found(audit(tmp_path), "record_rules") if one.row.replica == "1"]
+    assert [one.severity for one in told] == ["critical"] + 19 * ["warning"]
+    assert told[0].row.path == str(path)
+    assert told[-1].row.evidence["more"] == 6
+
+
+def test_each_thing_that_a_newer_kafka_wrote_is_told_and_counted(tmp_path: Path) -> None:
+    end = healthy_log()[-1].end
+    values = (*(b"\x01\xc0\x21\x00\x00" for _ in range(30)), b"\x01\xc1\x21\x00\x00")
+    everywhere(tmp_path, Batch(end, 2, values, ms=LATER))
+    told = [one.row.evidence["record_count"] for one in found(audit(tmp_path), "record_type_known")]
+    assert told == [30, 1]
 
 
 def test_records_that_break_a_rule_hide_none_that_does_not_decode(tmp_path: Path) -> None:

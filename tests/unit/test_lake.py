@@ -18,6 +18,7 @@ from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.tables.lake import Lake, LakeTable
 from kraftlog.tables.parquet import AddedFile, statistics, write_file
+from kraftlog.tables.register import LAYOUT, Register, RegisterState
 from kraftlog.tables.spec import decoded_tables, state_tables
 
 BATCHES = decoded_tables()["batches"]
@@ -193,6 +194,12 @@ def test_every_table_and_column_has_a_comment(tmp_path: Path) -> None:
         assert table.metadata().description == spec.grain
         for column in json.loads(table.schema().to_json())["fields"]:
             assert column["metadata"].get("comment"), f"{spec.name}.{column['name']}"
+    register = Register(str(tmp_path))
+    assert register.create(RegisterState(0, LAYOUT, 1, None, 0.0))
+    table = DeltaTable(register.path)
+    assert table.metadata().description
+    (note,) = json.loads(table.schema().to_json())["fields"]
+    assert note["metadata"].get("comment")
 
 
 def test_a_missing_table_is_one_sentence(tmp_path: Path) -> None:

@@ -701,6 +701,22 @@ def test_a_broker_whose_end_another_history_replaces_keeps_nobody_waiting(tmp_pa
     }  # fmt: skip
 
 
+def test_a_voter_with_another_history_does_not_hold_what_a_broker_alone_has(
+    tmp_path: Path,
+) -> None:
+    """Voter 2's log reaches further, in an older epoch; those who elected epoch 3 have lost it."""
+    nodes = quorum(tmp_path)
+    nodes[1].append(*(Batch(base, 2, (NO_OP,), None, LATER) for base in (12, 13, 14)))
+    broker = Node(tmp_path, 9)
+    broker.write([*healthy_log(), leader_change(12, 3, 1, LATER)])
+    broker.epochs([(1, 0), (2, 8), (3, 12)])
+    broker.quorum_state(leaderId=1, leaderEpoch=3)
+    found = answers(tmp_path)
+    assert (found["9"].safety, found["9"].lost_from) == (Safety.UNKNOWN, 12)
+    assert found["9"].reason.startswith("no voter at hand holds offset 12 any more")
+    assert {found[one].safety for one in ("1", "3")} == {Safety.UNKNOWN}
+
+
 def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path) -> None:
     """Voter 1 alone, which has a snapshot of it."""
     (damage,) = [one for one in FAULTS if "without one of voters 2 and 3" in one.says]

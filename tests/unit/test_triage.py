@@ -248,6 +248,13 @@ def test_the_last_row_that_is_told_counts_the_rest() -> None:
     assert list(capped(iter(range(23)))) == [*twenty[:-1], (19, 3)]
 
 
+def test_the_last_row_of_each_kind_counts_those_of_its_kind() -> None:
+    rows = [*("a" for _ in range(22)), "b", *("c" for _ in range(20))]
+    told = list(capped(rows, lambda row: row, lambda row: 5 if row == "c" else 0))
+    assert told == [*[("a", 0)] * 19, ("a", 2), ("b", 0), *[("c", 5)] * 20]
+    assert list(capped(["c"] * 21, more_of=lambda row: 5))[-1] == ("c", 11)
+
+
 def test_equal_rows_of_several_replicas_are_one() -> None:
     rows = [
         BadRow("1", "bad.", offset=3, evidence={"batch_id": "a", "n": 1}),

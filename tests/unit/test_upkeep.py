@@ -314,7 +314,18 @@ def test_damage_is_named(lake: Lake, what: str) -> None:
 def test_bits_are_compared_only_where_it_is_asked_for(lake: Lake) -> None:
     flip(one_file(lake))
     assert not list(damages(lake, SPECS, published(lake)))
+    assert not list(damages(lake, SPECS, published(lake), opens=True))
     assert list(damages(lake, SPECS, published(lake), deep=True))
+
+
+def test_a_file_of_zeros_is_found_by_opening_it(lake: Lake) -> None:
+    path = one_file(lake)
+    path.write_bytes(bytes(path.stat().st_size))
+    assert not list(damages(lake, SPECS, published(lake)))
+    (found,) = damages(lake, SPECS, published(lake), opens=True)
+    assert (found.table, found.what) == ("findings", "1 of its 20 files: with broken content")
+    with pytest.raises(LakeError, match="run over the input with --verify, which rebuilds"):
+        lake.read("findings")
 
 
 def test_a_whole_lake_has_no_damage(lake: Lake) -> None:

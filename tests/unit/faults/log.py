@@ -449,6 +449,18 @@ for _field, _value, _says in (
     )(_headed(_field, _value))  # fmt: skip
 
 
+def _stamped(ms: int) -> Damage:
+    """One copy goes on with a batch of that time."""
+    return lambda nodes: nodes[0].append(Batch(12, 2, (NO_OP,), None, ms))
+
+
+for _ms in (-1, -(1 << 63)):
+    fault(
+        "record_rules", "warning", "1", 12, END_POSITION, f"the time of its batch is {_ms}",
+        sound=_stamped(0),
+    )(_stamped(_ms))  # fmt: skip
+
+
 @fault("record_rules", "warning", offset=12, says="its value is empty", also="record_decodes")
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, b"")
@@ -848,6 +860,15 @@ fault(
 def _(nodes: list[Node]) -> None:
     """Where the batch stands is known by those around it."""
     replace_batch(nodes[0], 7, lambda one: replace(one, base=-1).raw())
+
+
+@fault(
+    "batch_header_valid", "critical", "1", 7, says=f"says offset {2**63 - 1}, 2 records and a last offset delta of 1,",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The field as it is, though the last offset is more than an offset can be."""
+    beyond = replace(healthy_log()[5], base=2**63 - 1, values=(NO_OP, NO_OP))
+    replace_batch(nodes[0], 7, lambda one: replace(beyond, epoch=one.epoch).raw())
 
 
 @fault("batch_crc_valid", "critical", "3", 11, says="Do not empty its log folder: too few")
