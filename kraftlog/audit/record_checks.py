@@ -4,7 +4,7 @@ What is wrong with a batch's records is known once per content (`evidence.Conten
 told for each replica that holds it. Source: KIP-630 "Snapshot Format", KIP-631, KIP-868.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, at_batch, check
+from kraftlog.audit.state_rules import NODES
 from kraftlog.audit.triage import (
     and_held_by,
     and_more,
@@ -430,7 +431,7 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
                 unknown_from = None
             problem = _misplaced_event(log, event, opened, unknown_from is None)
             if problem is not None:
-                yield _event(log, here, problem, None)
+                yield _event(log, here, problem, None, {"stops": NODES})
             opened = here if event.type == BEGIN else None
             unknown_from = None
     if opened is not None:
@@ -438,7 +439,7 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
             "A metadata transaction is still open at the log's end: its records have no effect until it ends. This is usual right after a start. "
             "If it stays open in the next copy, the controller is stuck."
         )
-        yield _event(log, opened, text, "info")
+        yield _event(log, opened, text, "info", {})
 
 
 def _misplaced_event(
@@ -460,7 +461,13 @@ def _offset(log: LogView, place: tuple[int, int]) -> int:
     return int(log.evidence.log.base_offsets[place[0]]) + place[1]
 
 
-def _event(log: LogView, place: tuple[int, int], message: str, severity: Any) -> BadRow:
-    evidence = {"batch_id": log.evidence.log.id_text(place[0]), "record_index": place[1]}
-    offset = _offset(log, place)
+def _event(
+    log: LogView,
+    place: tuple[int, int],
+    message: str,
+    severity: Severity | None,
+    stops: Mapping[str, str],
+) -> BadRow:
+    where = {"batch_id": log.evidence.log.id_text(place[0]), "record_index": place[1]}
+    evidence, offset = {**where, **stops}, _offset(log, place)
     return at_batch(log, place[0], message, offset, severity=severity, evidence=evidence)
