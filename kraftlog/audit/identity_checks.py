@@ -11,7 +11,6 @@ from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, but_for_unread
 from kraftlog.log import names
 from kraftlog.log.names import METADATA_TOPIC_ID
-from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
@@ -48,7 +47,7 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         if replica.single_file or (file is not None and file.unread):
             continue
         if file is not None and file.value is not None:
-            refused = refused_meta_properties(file.value)
+            refused = replica.refused_meta
             if refused is not None:
                 yield BadRow(
                     replica.label,

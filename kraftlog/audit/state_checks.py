@@ -29,7 +29,7 @@ from kraftlog.audit.triage import at_same_place
 from kraftlog.explain.words import acl_text, object_name
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.model import Quorum
-from kraftlog.state.declare import Data
+from kraftlog.state.declare import Data, Delete
 from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS
 from kraftlog.state.state import Change, State
@@ -112,8 +112,9 @@ def _dangling(refused: Refused) -> Iterator[Said]:
 
 @on_record(REFERENCES_EXIST, *CONTROLLERS_STOP)
 def _removed(step: Incoming) -> Iterator[Said]:
-    ((table, _),) = OPERATIONS[step.type]
-    key = table.key_of(step.data)
+    ((table, delete),) = OPERATIONS[step.type]
+    assert isinstance(delete, Delete)
+    key = table.key_of(delete.shaped(step.state, step.data))
     known = step.state.get(table.name, key)
     if known is not None and _is_of_its_epoch(known, step.data):
         return
@@ -546,6 +547,19 @@ def _acl_id_twice(step: Incoming) -> Iterator[Said]:
             "Kafka's StandardAuthorizer throws at it: nodes that run may go on by other ACLs than nodes that start anew. "
             "Find out which controller wrote it.",
             {"kind": "acl_exists", "data": dict(step.data)},
+        )
+
+
+@on_record(RECORD_REPLAYS, "ACCESS_CONTROL_ENTRY_RECORD")
+def _acl_of_no_principal(step: Incoming) -> Iterator[Said]:
+    """Controllers before Kafka 3.9 let anybody write such an ACL (AclControlManager.validateNewAcl)."""
+    principal = step.data["principal"]
+    if ":" not in principal:
+        yield Said(
+            f"The {step.type} at offset {step.offset} is of principal {principal!r}, which is not of the form Type:name: {acl_text(step.data)}. "
+            "Kafka takes the record, but its StandardAuthorizer then throws at each request for that resource of anybody but a super user. "
+            "Remove that ACL, and write it anew with User: before the name.",
+            {"kind": "acl_of_nobody", "data": dict(step.data)},
         )
 
 

@@ -79,7 +79,8 @@ class Subject:
             whose = change.table == "configs" and change.key[:2] == (self.number, self.name)
             return whose and self.key in (None, change.key[2])
         if self.kind == "principal":
-            return _names_principal(change.table, value, self.name)
+            either = (change.before, change.after)
+            return any(one and _names_principal(change.table, one, self.name) for one in either)
         if self.kind == "feature":
             return change.table == "features" and change.key == (self.name,)
         if change.table == "configs":

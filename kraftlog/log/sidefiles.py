@@ -60,13 +60,22 @@ _CONTINUED_LIMIT = 1000
 """The library takes time by the square of a line that goes on and on."""
 
 
+PULLED_ID = "-1"
+"""node.id of a pulled copy: that of an observer which no quorum counts."""
+_IDENTITY = ("version", "node.id", "broker.id", "cluster.id", "directory.id")
+
+
 def read_meta_properties(raw: bytes) -> dict[str, str]:
-    """`meta.properties`: node.id (or broker.id), cluster.id, directory.id, version."""
-    result = read_properties(raw)
-    if "node.id" not in result and "broker.id" not in result:
+    """`meta.properties`: node.id (or broker.id), cluster.id, directory.id, version. What else stands in
+    it is left out: it may be another file's, with passwords.
+    """
+    found = read_properties(raw)
+    if "node.id" not in found and "broker.id" not in found:
         raise ValueError("neither node.id nor broker.id is set")
-    _number(result.get("node.id", result.get("broker.id", "")), "node.id", _INT)
-    return result
+    text = found.get("node.id", found.get("broker.id", ""))
+    if _number(text, "node.id", _INT) < int(PULLED_ID):
+        raise ValueError("node.id is below 0")
+    return {key: found[key] for key in _IDENTITY if key in found}
 
 
 def refused_meta_properties(values: Mapping[str, str]) -> str | None:

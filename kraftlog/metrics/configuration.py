@@ -56,7 +56,8 @@ def configuration_rows(quorum: Quorum, racks: Mapping[int, str | None]) -> list[
     with_file = {
         log.label: dict(log.evidence.server_properties.value)
         for log in quorum.logs
-        if log.evidence.server_properties is not None and log.evidence.server_properties.value
+        if log.evidence.server_properties is not None
+        and log.evidence.server_properties.value is not None
     }
     brokers = [one for one in with_file.values() if "broker" in one.get(ROLES, "broker")]
     in_rack = sum(RACK in one for one in brokers)

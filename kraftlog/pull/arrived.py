@@ -11,9 +11,8 @@ from pathlib import Path
 from kraftlog.errors import InputError
 from kraftlog.log import names
 from kraftlog.log.directory import NO_SEGMENT, Replica, find_replicas
-from kraftlog.log.sidefiles import SIDE_FILE_LIMIT, read_meta_properties
+from kraftlog.log.sidefiles import PULLED_ID, SIDE_FILE_LIMIT, read_meta_properties
 from kraftlog.log.storage import open_file
-from kraftlog.quorum.evidence import PULLED_ID
 
 
 @dataclass(frozen=True, slots=True)

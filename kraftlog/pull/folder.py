@@ -21,13 +21,12 @@ from kraftlog.errors import UsageError
 from kraftlog.log import names
 from kraftlog.log.directory import LogFile, find_replicas, walk_file
 from kraftlog.log.segment import Limits, Window
-from kraftlog.log.sidefiles import read_meta_properties
+from kraftlog.log.sidefiles import PULLED_ID, read_meta_properties
 from kraftlog.log.storage import folder_of_log, open_file
 from kraftlog.pull.address import PullError
 from kraftlog.pull.batches import After, WholeBatches, run_of
 from kraftlog.quorum.describe import read_described
 from kraftlog.quorum.epochs import EpochVector
-from kraftlog.quorum.evidence import PULLED_ID
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.state.checkpoint import ONLY_READABLE_BY_OWNER
 from kraftlog.wire import uuid_text

@@ -21,7 +21,7 @@ from kraftlog.log.batch import ID_SIZE
 from kraftlog.log.directory import UNLISTED
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
-from kraftlog.log.sidefiles import QuorumState, is_directory_id
+from kraftlog.log.sidefiles import PULLED_ID, QuorumState, is_directory_id, refused_meta_properties
 from kraftlog.native.kernel import hex_letters
 from kraftlog.quorum.health import Health
 
@@ -239,10 +239,6 @@ class PartitionFolder:
     topic_id: str | None
 
 
-PULLED_ID = "-1"
-"""node.id of a pulled copy: that of an observer which no quorum counts."""
-
-
 @dataclass(frozen=True, slots=True)
 class ReplicaEvidence:
     """One copy of the metadata log. `log` holds the batches of all segments in the order of their
@@ -312,8 +308,19 @@ class ReplicaEvidence:
 
     @property
     def is_pulled(self) -> bool:
-        """True for what `kraftlog pull` fetched from a running leader."""
-        return self.meta("node.id") == PULLED_ID
+        """True for what `kraftlog pull` fetched from a running leader, which holds no file that a node
+        alone writes.
+        """
+        return self.meta("node.id") == PULLED_ID and self.quorum_state is None
+
+    @property
+    def refused_meta(self) -> str | None:
+        """Why Kafka does not start with its meta.properties, though its values can be read."""
+        if self.meta_properties is None or self.meta_properties.value is None:
+            return None
+        if self.meta("node.id") == PULLED_ID and not self.is_pulled:
+            return "its node.id is below 0"
+        return refused_meta_properties(self.meta_properties.value)
 
     @property
     def directory_id(self) -> str | None:

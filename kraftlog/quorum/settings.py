@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kraftlog.config import ValueSource
+from kraftlog.log.sidefiles import read_properties
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.growth import DAY_MS
 
@@ -206,6 +207,33 @@ NUMBERS: dict[str, Setting] = {
     one.name: one for one in SETTINGS if one.is_shipped and one.minimum is not None
 }
 """The settings that are numbers in Kafka, by name."""
+
+
+_ASKED = frozenset(
+    {
+        *(one.name for one in SETTINGS),
+        ROLES,
+        CONTROLLERS,
+        *LISTENERS,
+        "node.id",
+        "broker.id",
+    }
+)
+_ASKED_FAMILIES = ("controller.quorum.", "metadata.")
+
+
+def read_server_properties(raw: bytes) -> dict[str, str]:
+    """Of `server.properties` what concerns the quorum: the rest may hold passwords. So may a value that
+    goes on in the next line, by a backslash at its end: nothing is kept of an assignment inside one.
+    """
+    return {
+        key: _ASSIGNED.sub(r"\1…", value)
+        for key, value in read_properties(raw).items()
+        if key in _ASKED or key.startswith(_ASKED_FAMILIES)
+    }
+
+
+_ASSIGNED = re.compile(r"([=]|(?<=[^,\s])\s+(?=[^,\s])).*", re.DOTALL)
 
 
 def default_of(name: str) -> int:

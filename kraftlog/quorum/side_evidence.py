@@ -27,19 +27,19 @@ from kraftlog.log.sidefiles import (
     read_index,
     read_meta_properties,
     read_partition_metadata,
-    read_properties,
     read_quorum_state,
 )
 from kraftlog.log.storage import FileBytes, FolderEntry, list_folder, open_file, read_whole
 from kraftlog.plain import reason_of
 from kraftlog.quorum.evidence import FileProblem, IndexEvidence, PartitionFolder, SideFile
+from kraftlog.quorum.settings import read_server_properties
 
 NODE_FILES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
     names.META_PROPERTIES: ("meta_properties", read_meta_properties),
     names.QUORUM_STATE: ("quorum_state", read_quorum_state),
     names.EPOCH_CHECKPOINT: ("epoch_checkpoint", read_epoch_checkpoint),
     names.PARTITION_METADATA: ("partition_metadata", read_partition_metadata),
-    names.SERVER_PROPERTIES: ("server_properties", read_properties),
+    names.SERVER_PROPERTIES: ("server_properties", read_server_properties),
     names.DISK_FREE: ("disk_free", read_disk_free),
 }
 """Kind of file → field of `ReplicaEvidence`, and its reader."""

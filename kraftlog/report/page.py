@@ -53,7 +53,7 @@ def render_page(data: PageData) -> str:
         logs=_logs(data),
         statuses={row["replica"]: status_of(data, row) for row in data.ordered},
         charts=_charts(data),
-        check_outcomes=check_outcomes(data.checks, data.findings),
+        outcomes=check_outcomes(data.checks, data.findings),
         outcome_words=outcome_words(data.checks, data.findings),
         contract_results=Counter(row["result"] for row in data.contracts),
     )  # fmt: skip

@@ -15,7 +15,6 @@ from kraftlog.log import names
 from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import READING_KINDS, FaultKind
 from kraftlog.log.names import FILE_LIMIT_BYTES
-from kraftlog.log.sidefiles import refused_meta_properties
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.content import REFUSED, UNKNOWN
 from kraftlog.quorum.epochs import EpochVector, claimed_by
@@ -166,7 +165,7 @@ def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
     if meta is not None and meta.value is None:
         if why := _why_unread(meta):
             yield f"meta.properties cannot be read: {why}"
-    elif meta is not None and (refused := refused_meta_properties(meta.value)):
+    elif (refused := one.refused_meta) is not None:
         yield f"Kafka does not take meta.properties: {refused}"
     elif one.run_as is not None:
         yield f"its disk is of node {one.node_id} by meta.properties, and its server.properties is of node {one.run_as}"

@@ -5,7 +5,7 @@ Runs on the driver: side files are small, and reading them is bounded.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -20,31 +20,13 @@ from kraftlog.log.sidefiles import (
     INDEX_LIMIT,
     SIDE_FILE_LIMIT,
     TIME_INDEX_ENTRY,
+    QuorumState,
     read_index,
 )
 from kraftlog.log.storage import open_file, read_whole
 from kraftlog.plain import reason_of
 from kraftlog.quorum.side_evidence import NODE_FILES
 
-
-def _server_properties(properties: dict[str, str]) -> dict[str, str]:
-    """Only what concerns the quorum: the rest of a node's configuration may hold passwords."""
-    wanted = (
-        "process.roles",
-        "node.id",
-        "broker.id",
-        "controller.quorum",
-        "metadata.",
-        "broker.rack",
-    )
-    return {key: value for key, value in properties.items() if key.startswith(wanted)}
-
-
-_SHOWN: dict[str, Callable[[Any], Any]] = {
-    names.QUORUM_STATE: asdict,
-    names.SERVER_PROPERTIES: _server_properties,
-}
-"""How a side file's value is shown, where it is not shown as it is."""
 _INDEXES = {names.INDEX: INDEX_ENTRY, names.TIME_INDEX: TIME_INDEX_ENTRY}
 
 
@@ -93,7 +75,8 @@ def _content(file: LogFile) -> dict[str, Any]:
         raw = read_whole(handle, INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT)
     if file.kind in NODE_FILES:
         _, read = NODE_FILES[file.kind]
-        shown = _SHOWN.get(file.kind, lambda value: value)(read(raw))
+        value = read(raw)
+        shown = asdict(value) if isinstance(value, QuorumState) else value
         return {"content": json.dumps(shown, sort_keys=True)}
     index = read_index(raw, _INDEXES[file.kind])
     told = {"entries": len(index.entries), "surplus_size_bytes": index.surplus_size_bytes}

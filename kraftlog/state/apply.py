@@ -98,9 +98,7 @@ def _next(counter: int) -> int:
 
 
 def _delete(state: State, table: StateTable, delete: Delete, data: Data) -> list[Change]:
-    for shape in delete.shapes:
-        data = shape(state, data)
-    key = table.key_of(data)
+    key = table.key_of(delete.shaped(state, data))
     value = state.get(table.name, key)
     if value is None:
         if delete.required:

@@ -86,6 +86,12 @@ class Delete:
     shapes: tuple[Shape, ...] = ()
     required: str | None = None
 
+    def shaped(self, state: StateView, data: Data) -> Data:
+        """The record with the table's values for its key."""
+        for shape in self.shapes:
+            data = shape(state, data)
+        return data
+
 
 @dataclass(frozen=True, slots=True)
 class Replace:

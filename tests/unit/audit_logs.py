@@ -232,8 +232,8 @@ def feature(name: str, level: int) -> bytes:
     return b"\x01\x0c\x00" + text(name) + struct.pack(">h", level) + b"\0"
 
 
-def acl(number: int, resource: str) -> bytes:
-    where = b"\x02" + text(resource) + b"\x03" + text("User:ann") + text("*")
+def acl(number: int, resource: str, principal: str = "User:ann") -> bytes:
+    where = b"\x02" + text(resource) + b"\x03" + text(principal) + text("*")
     return b"\x01\x12\x00" + uuid(number) + where + b"\x03\x03\0"
 
 

@@ -13,6 +13,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    acl,
     healthy_log,
     leader_change,
     quorum,
@@ -72,6 +73,17 @@ def test_a_tail_is_uncommitted_where_that_is_proven(
     sides(tmp_path, {3}, new)
     told = explained(capsys, "8-10", "--input", str(tmp_path))
     assert states(told) == {"4": {"committed"}, "1": {said}}
+
+
+def test_an_acl_is_taken_from_its_principal_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    acls = (acl(1, "t", "User:ann"), acl(1, "t", "User:bob"))
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, acls, None, START_MS + 9000))
+    for who in ("ann", "bob"):
+        told = explained(capsys, "principal", f"User:{who}", "--input", str(tmp_path))
+        assert "'User:ann' → 'User:bob'" in told
 
 
 def test_what_lies_behind_a_hole_in_all_copies_is_told_to_be_unknown(

@@ -133,8 +133,22 @@ def test_a_directory_id_that_is_no_uuid_is_refused() -> None:
         ("directory.id=AAAAAAAAAAAAAAAAAAAAYw", "its directory.id is one that Kafka reserves"),
         ("directory.id=AAAAAAAAAACAAAAAAAAAAA", "its directory.id is one that Kafka reserves"),
     ):
-        values = read_meta_properties((known + text).encode())
+        values = read_meta_properties((known + text + "\nssl.key.password=hush").encode())
         assert refused_meta_properties(values) == told
+        assert "hush" not in repr(values)
+    with pytest.raises(ValueError, match=r"^node.id is below 0$"):
+        read_meta_properties(b"node.id=-2")
+
+
+def test_a_node_whose_id_is_below_0_was_not_pulled(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    meta = nodes[2].home / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=3", "node.id=-1"))
+    (told,) = [one for one in audit(tmp_path).findings if one.check == "meta_properties_valid"]
+    assert (
+        "Kafka does not start with this meta.properties: its node.id is below 0."
+        in told.row.message
+    )
 
 
 def test_a_node_with_such_a_directory_id_is_no_voter_on_another_disk(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from kraftlog.log.sidefiles import read_disk_free
 from kraftlog.quorum.evidence import ReplicaEvidence, SideFile, no_batches
 from kraftlog.quorum.retention import RetentionLimits, retention_limits
-from kraftlog.quorum.settings import default_of
+from kraftlog.quorum.settings import NUMBERS, default_of, read_server_properties
 from kraftlog.quorum.voters import (
     configured_places,
     contradictions,
@@ -81,6 +81,32 @@ def test_limits_are_kafkas_where_nothing_else_is_said() -> None:
     assert retention_limits(replica(metadata_max_retention_bytes="9" * 5000)) == RetentionLimits()
     assert retention_limits(replica(metadata_max_retention_ms=str(2**63))) == RetentionLimits()
     assert retention_limits(replica(metadata_max_retention_ms=str(2**63 - 1))).max_ms == 2**63 - 1
+
+
+CONTINUED = r"""
+metadata.log.segment.bytes=1073741824\
+ssl.keystore.password=hush
+broker.rack=a\
+    ssl.key.password: hush
+controller.quorum.voters = 1@a:1, 2@b:2
+controller.quorum.bootstrap.servers=a:1 , b:2
+sasl.jaas.config=org.example.Login required password="hush";
+log.dirs=/a
+"""
+
+
+def test_what_may_be_a_password_is_not_kept() -> None:
+    """Neither another setting's value, nor what a line has taken in from the next one."""
+    found = read_server_properties(CONTINUED.encode())
+    assert found == {
+        "metadata.log.segment.bytes": "1073741824ssl.keystore.password=…",
+        "broker.rack": "assl.key.password: …",
+        "controller.quorum.voters": "1@a:1, 2@b:2",
+        "controller.quorum.bootstrap.servers": "a:1 , b:2",
+    }
+    assert NUMBERS["metadata.log.segment.bytes"].refused(found["metadata.log.segment.bytes"]) == (
+        "'1073741824ssl.keystore.password=…' is not a whole number: Kafka refuses to start"
+    )
 
 
 HEAD = "Filesystem 1024-blocks Used Available Capacity Mounted on\n"

@@ -126,7 +126,8 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     REFERENCES, "critical", offset=13, says="removes SCRAM-SHA-512 credential of user ann, which",
-    sound=appended(scram("ann", 2), remove_scram("ann", 2)),
+    # Mechanisms that Kafka does not know are one to it.
+    sound=appended(scram("ann", 2), remove_scram("ann", 2), scram("ann", 9), remove_scram("ann", 8)),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, scram("ann", 1), remove_scram("ann", 2))
@@ -396,6 +397,14 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, acl(7, "a"), acl(7, "b"))
+
+
+@fault(
+    "record_replays", "warning", offset=12, says="is of principal 'ann', which is not of the form",
+    sound=appended(acl(7, "a", "User:ann")),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    everywhere(nodes, acl(7, "a", "ann"))
 
 
 DIRECTORIES = "broker_directories_unique"
