@@ -146,8 +146,8 @@ class _Judge:
         if (log.label, start) in self._ends:
             return replace(one, cut=(log.label, start))
         held = intact_elsewhere(self.quorum, log.label, start, log.end_offset)
-        kept = (other for other in held if not self._is_cut_below(other, log.end_offset or 0))
-        return replace(one, is_alone=next(kept, None) is None)
+        is_alone = all(self._is_cut_below(other, log.end_offset or 0) for other in held)
+        return replace(one, is_alone=is_alone)
 
     def _is_cut_below(self, label: str, end: int) -> bool:
         """Whether a node's own start cuts its log below an offset."""
