@@ -117,7 +117,11 @@ def _comparison_row(
             "difference_count": one.difference_count,
             "differences": _differences(one),
             **({"later": places} if later else {}),
-            **({"set_again": [scram_user_text(*user) for user in lost]} if lost else {}),
+            **(
+                {"set_again": [scram_user_text(*user) for user in lost], "asks": "watch"}
+                if lost
+                else {}
+            ),
         },
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Severity, at_batch, check
+from kraftlog.audit.check import ActionKey, BadRow, Severity, at_batch, check
 from kraftlog.audit.triage import (
     and_more,
     at_same_place,
@@ -81,15 +81,16 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
     for snapshot in quorum.every_snapshot:
         batches = snapshot.evidence.batches
         for row, more in capped(np.flatnonzero(~batches.crc_valid).tolist()):
+            use, asks = _use_of(quorum, snapshot)
             yield BadRow(
                 snapshot.replica,
                 f"A record batch of {counted(int(batches.sizes[row]), 'byte')} does not match its CRC-32C, in {snapshot.evidence.name}. "
-                f"{_use_of(quorum, snapshot)}{and_more(more)}",
+                f"{use}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 batch_leader_epoch=int(batches.epochs[row]),
                 severity=_severity_in(snapshot),
-                evidence={"size_bytes": int(batches.sizes[row]), "more": more},
+                evidence={"size_bytes": int(batches.sizes[row]), "more": more, "asks": asks},
             )
 
 
@@ -139,28 +140,29 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
         wrong = np.flatnonzero(batches.crc_valid & (span != batches.record_counts))
         for row, more in capped(wrong.tolist()):
             count = int(batches.record_counts[row])
+            use, asks = _use_of(quorum, snapshot)
             yield BadRow(
                 snapshot.replica,
                 f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says {counted(count, 'record')} and has offsets for {int(span[row]):,}. "
-                f"{_use_of(quorum, snapshot)}{and_more(more)}",
+                f"{use}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 severity=_severity_in(snapshot),
-                evidence={"record_count": count, "more": more},
+                evidence={"record_count": count, "more": more, "asks": asks},
             )
         for fault in snapshot.evidence.faults:
             ends = at_end(fault, snapshot.evidence.size_bytes)
             if (ends and _is_damaged_end(snapshot, fault)) or in_middle(
                 fault, snapshot.evidence.size_bytes
             ):
+                use, asks = _use_of(quorum, snapshot)
                 yield BadRow(
                     snapshot.replica,
-                    f"A part of {snapshot.evidence.name} cannot be read: {fault.detail}. "
-                    f"{_use_of(quorum, snapshot)}",
+                    f"A part of {snapshot.evidence.name} cannot be read: {fault.detail}. {use}",
                     snapshot.path,
                     fault.position,
                     severity=_severity_in(snapshot),
-                    evidence=_fault_evidence(fault),
+                    evidence=_fault_evidence(fault) | {"asks": asks},
                 )
 
 
@@ -178,19 +180,21 @@ def _severity_in(snapshot: SnapshotView) -> Severity | None:
     return "warning" if snapshot.is_leftover or snapshot.is_bootstrap else None
 
 
-def _use_of(quorum: Quorum, snapshot: SnapshotView) -> str:
-    """What damage means for whoever wants the file."""
+def _use_of(quorum: Quorum, snapshot: SnapshotView) -> tuple[str, ActionKey]:
+    """What damage means for whoever wants the file, and what it asks for."""
     if snapshot.is_leftover:
         return (
             "No node loads this file, and Kafka removes it at its next start. "
-            "But what changed these bytes may have changed others: copy the file again and compare."
+            "But what changed these bytes may have changed others: copy the file again and compare.",
+            "copy",
         )
     if snapshot.is_bootstrap:
         return (
             "Kafka reads this file at every start, up to its first batch that is cut off, and looks at no CRC in it. "
-            "It may give an empty log other records than it should: take the file from another node of this cluster."
+            "It may give an empty log other records than it should: take the file from another node of this cluster.",
+            "snapshot",
         )
-    return f"This snapshot cannot be loaded. {instead_of(quorum, snapshot)}"
+    return f"This snapshot cannot be loaded. {instead_of(quorum, snapshot)}", "snapshot"
 
 
 def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:

@@ -4,7 +4,7 @@ What is wrong with a batch's records is known once per content (`evidence.Conten
 told for each replica that holds it. Source: KIP-630 "Snapshot Format", KIP-631, KIP-868.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, at_batch, check
+from kraftlog.audit.state_rules import NODES
 from kraftlog.audit.triage import (
     and_held_by,
     and_more,
@@ -256,8 +257,8 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     the time of an append, a time below 0, or attributes that this log never has. Or it is a control record that
     no leader writes: a LeaderChange whose leader is no voter or was elected by a minority, the
     header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
-    such levels, a listener without a name, or two entries. The record decodes, but no KRaft
-    controller writes so. Where the finding says that Kafka's reader refuses it, a node that
+    such levels, a listener without a name, or two entries. It decodes, but no KRaft
+    controller writes so. Where Kafka's reader refuses it, as the finding says, a node that
     reads it stops. A start reads the newest snapshot, and the log from the end of that on, and so
     would fail: in that snapshot such a record is critical, and so are such levels and voters in that
     part of a log. A control batch that names a producer is critical anywhere in a log: Kafka takes
@@ -446,7 +447,7 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
                 unknown_from = None
             problem = _misplaced_event(log, event, opened, unknown_from is None)
             if problem is not None:
-                yield _event(log, here, problem, None)
+                yield _event(log, here, problem, None, {"stops": NODES})
             opened = here if event.type == BEGIN else None
             unknown_from = None
     if opened is not None:
@@ -454,7 +455,7 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
             "A metadata transaction is still open at the log's end: its records have no effect until it ends. This is usual right after a start. "
             "If it stays open in the next copy, the controller is stuck."
         )
-        yield _event(log, opened, text, "info")
+        yield _event(log, opened, text, "info", {})
 
 
 def _misplaced_event(
@@ -476,7 +477,13 @@ def _offset(log: LogView, place: tuple[int, int]) -> int:
     return int(log.evidence.log.base_offsets[place[0]]) + place[1]
 
 
-def _event(log: LogView, place: tuple[int, int], message: str, severity: Any) -> BadRow:
-    evidence = {"batch_id": log.evidence.log.id_text(place[0]), "record_index": place[1]}
-    offset = _offset(log, place)
+def _event(
+    log: LogView,
+    place: tuple[int, int],
+    message: str,
+    severity: Severity | None,
+    stops: Mapping[str, str],
+) -> BadRow:
+    where = {"batch_id": log.evidence.log.id_text(place[0]), "record_index": place[1]}
+    evidence, offset = {**where, **stops}, _offset(log, place)
     return at_batch(log, place[0], message, offset, severity=severity, evidence=evidence)

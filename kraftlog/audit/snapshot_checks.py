@@ -571,7 +571,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
             evidence={
                 "log_end_offset": end,
                 "snapshot_end_offset": newest.end_offset,
-                **({} if against is None else {"set_aside": against}),
+                **({} if against is None else {"set_aside": against, "asks": "snapshot"}),
             },
         )
 

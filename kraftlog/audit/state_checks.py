@@ -14,7 +14,17 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Check, Query, Severity, Words, at_batch, check
 from kraftlog.audit.grouping import record_note
-from kraftlog.audit.state_rules import Incoming, Refused, Said, Version, on_fault, on_record, on_row
+from kraftlog.audit.state_rules import (
+    CONTROLLERS,
+    NODES,
+    Incoming,
+    Refused,
+    Said,
+    Version,
+    on_fault,
+    on_record,
+    on_row,
+)
 from kraftlog.audit.triage import at_same_place
 from kraftlog.explain.words import acl_text, object_name
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
@@ -37,8 +47,6 @@ CONTROLLERS_STOP = {
 MISSING = frozenset(
     {"unknown_topic", "unknown_partition", "unknown_acl", "stale_epoch", *CONTROLLERS_STOP.values()}
 )
-STOPS_LOADERS = MISSING | {"bad_value", "topic_exists"}
-"""Kinds of records that can stop Kafka's loader: who else holds the record says who stops."""
 
 
 def _query(name: str) -> Query:
@@ -57,7 +65,7 @@ def _issue_row(quorum: Quorum, issue: StateIssue) -> BadRow:
     log = quorum.by_label[issue.replica]
     columns = log.evidence.log
     text, evidence = issue.text, dict(issue.evidence)
-    if evidence.get("kind") in STOPS_LOADERS and len(quorum.peers) > 1:
+    if "stops" in evidence and len(quorum.peers) > 1:  # who else holds the record says who stops
         held, places = at_same_place(quorum, log, issue.row)
         text, evidence = f"{text} {held}", {**evidence, **places}
     return at_batch(
@@ -98,7 +106,7 @@ def _dangling(refused: Refused) -> Iterator[Said]:
             f"The {origin.type} at offset {origin.offset} names something that does not exist there: {fault.detail}. Kafka's loader fails on it, or drops it. "
             "Find out which controller wrote it before any node restarts."
             f"{record_note(origin.type, fault.kind)}",
-            {"kind": fault.kind, "data": dict(data)},
+            {"kind": fault.kind, "stops": NODES, "data": dict(data)},
         )
 
 
@@ -119,7 +127,7 @@ def _removed(step: Incoming) -> Iterator[Said]:
     yield Said(
         f"The {step.type} at offset {step.offset} removes {what}, {why}. "
         "Brokers take it, and a controller that replays it stops with an exception. Find out who wrote it before any controller restarts.",
-        {"kind": kind, "data": dict(step.data), **named},
+        {"kind": kind, "stops": CONTROLLERS, "data": dict(step.data), **named},
         f"it removes {what}, {why}",
     )
 
@@ -222,7 +230,7 @@ def _stops_loaders(refused: Refused) -> Said:
         f"The {origin.type} at offset {origin.offset} cannot be applied: {fault.detail}. "
         "Kafka's loader stops there with an exception. "
         "Look for the version that wrote it before a node of another version starts.",
-        {"kind": fault.kind, "data": dict(data)},
+        {"kind": fault.kind, "stops": NODES, "data": dict(data)},
     )
 
 
@@ -314,7 +322,7 @@ def _topic_identity(step: Incoming) -> Iterator[Said]:
         advice = (
             f"From Kafka 3.6 on, a controller that replays it stops with an exception. {advice}"
         )
-        kind = {"kind": "topic_exists"}
+        kind = {"kind": "topic_exists", "stops": CONTROLLERS}
         stops = f"there is a topic {name} already"
     if same_name is not None and same_name != (topic_id,):
         yield Said(
@@ -451,7 +459,7 @@ def _broker_directory(
 ) -> Said:
     return Said(
         f"The {step.type} at offset {step.offset} {what}. {does} Find out who wrote it before any controller restarts.",
-        evidence,
+        {**evidence, "stops": CONTROLLERS},
         stops,
     )
 
@@ -477,7 +485,7 @@ def _producer_ids(step: Incoming) -> Iterator[Said]:
         yield Said(
             f"The next producer id {goes} at offset {step.offset}, and a controller that replays that record stops with an exception. "
             f"Producers will get ids that others use, and brokers may drop their records as duplicates. Raise the next id above {was} before producers start.",
-            {"previous": was, "next": now},
+            {"previous": was, "next": now, "stops": CONTROLLERS},
             f"the next producer id {goes}",
         )
 
@@ -524,7 +532,7 @@ def _negative_level(step: Incoming) -> Iterator[Said]:
         yield Said(
             f"The {step.type} at offset {step.offset} sets {name} to level {level}, and no level is below 0. A controller stops there with an exception. "
             "Find out which controller wrote it before any of them starts.",
-            {"kind": "bad_value", "data": dict(step.data)},
+            {"kind": "bad_value", "stops": CONTROLLERS, "data": dict(step.data)},
             f"it sets {name} to level {level}, and no level is below 0",
         )
 
@@ -564,6 +572,6 @@ def _unknown_protocol(step: Incoming) -> Iterator[Said]:
             f"The {step.type} at offset {step.offset} gives broker {step.data['brokerId']} a listener with security protocol {unknown}, which is unknown. "
             "A controller that replays it stops with an exception. Brokers take it, and then can write no snapshot (NullPointerException). "
             "Find out which controller wrote it before any controller restarts.",
-            {"kind": "bad_value", "data": dict(step.data)},
+            {"kind": "bad_value", "stops": CONTROLLERS, "data": dict(step.data)},
             f"security protocol {unknown} is unknown",
         )

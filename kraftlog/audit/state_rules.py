@@ -50,6 +50,10 @@ class Refused(NamedTuple):
     fault: FaultyRecord
 
 
+CONTROLLERS, NODES = "controllers", "nodes"
+"""Who stops at a record, as `stops` of a finding's evidence: each controller, or each node."""
+
+
 class Said(NamedTuple):
     """What is wrong, as a sentence and for machines. `stops` is why a controller that replays the
     record stops, in words that need no offset; empty where it goes on.

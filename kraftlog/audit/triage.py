@@ -9,11 +9,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from kraftlog.audit.check import FINDING_LIMIT, BadRow
+from kraftlog.audit.check import FINDING_LIMIT, ActionKey, BadRow
 from kraftlog.plain import natural, sentence, some
 from kraftlog.quorum.ends import unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
@@ -52,7 +52,7 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
     if holders:
         return (
             f"{sentence(holding(holders))} the same offsets intact. {fetch_again(quorum, label)}",
-            {"held_intact_by": holders},
+            {"held_intact_by": holders, **asks_of_log(quorum, label)},
         )
     snapshot = max(
         (s for s in quorum.credible_snapshots if s.end_offset >= (end or start + 1)),
@@ -135,17 +135,31 @@ def fetch_again(quorum: Quorum, label: str) -> str:
     log = quorum.by_label[label]
     if may_be_emptied(quorum, log):
         return "Before this node starts, set its log folder aside and let it fetch the log again."
-    end = _may_be_committed_with(quorum, log)
-    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one, end)]
-    best = max(
-        whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
-    )
+    best = _best_whole(quorum, log)
     todo = (
         "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
         if best is None
         else f"Before this node starts, put the log folder of replica {best.label} in the place of its own, with its own quorum-state in it"
     )
     return f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
+
+
+def _best_whole(quorum: Quorum, log: LogView) -> LogView | None:
+    """The whole copy that takes the place of a log which must not be emptied."""
+    end = _may_be_committed_with(quorum, log)
+    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one, end)]
+    return max(
+        whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
+    )
+
+
+def asks_of_log(quorum: Quorum, label: str) -> dict[str, ActionKey]:
+    """What a finding asks for whose log is to be fetched again (`fetch_again`): where none may be
+    emptied, and no copy can take its place, that nothing is restarted.
+    """
+    log = quorum.by_label[label]
+    may_go = may_be_emptied(quorum, log) or _best_whole(quorum, log) is not None
+    return {} if may_go else {"asks": "stop"}
 
 
 def instead_of(
@@ -218,11 +232,13 @@ def at_same_place(
             if one is not log:
                 equal = bool((theirs.ids[at] == columns.ids[row]).all())
                 (same if equal else other).append(one.label)
+    same.sort(key=natural)
+    other.sort(key=natural)
     evidence = {"same_bytes_on": same, "other_bytes_on": other}
     if other and not same:
         return (
             f"{sentence(holding(other))} another batch there. {fetch_again(quorum, log.label)}",
-            evidence,
+            evidence | asks_of_log(quorum, log.label),
         )
     if same:
         return (
@@ -290,35 +306,47 @@ def and_more(more: int) -> str:
     return f" {more:,} more like it {verb} on this replica." if more else ""
 
 
+def role_of(quorum: Quorum, log: LogView) -> Literal["controller", "broker"] | None:
+    """What a node is, voter or not; None where it is not known."""
+    node = log.evidence.node_id
+    if node is None or quorum.is_voter(log.evidence) is None:
+        return None
+    votes = node in quorum.controller_ids or is_controller(quorum, log.evidence)
+    return "controller" if votes else "broker"
+
+
 def called(quorum: Quorum, log: LogView) -> str:
     """A replica as a person calls it: controller 2, broker 12; by its folder where its role is not
     known.
     """
-    node = log.evidence.node_id
-    if node is None or quorum.is_voter(log.evidence) is None:
+    node, role = log.evidence.node_id, role_of(quorum, log)
+    if node is None or role is None:
         return f"replica {log.label}"
-    votes = node in quorum.controller_ids or is_controller(quorum, log.evidence)
-    role = "controller" if votes else "broker"
     # A folder that is named by its node need not be named again, but where two are.
     alone = quorum.copies_of[node] == 1
     is_named = log.label.rsplit("/", 1)[-1] == str(node) and alone
     return f"{role} {node}" if is_named else f"{role} {node} ({log.label})"
 
 
-_HEAD_END = r"(?P<end>[:;](?= )|\.(?= |$)| \(|, so that )"
-_HEAD_LIMIT = 140
+_HEAD_END = r"(?P<end>[:;](?= )|\.(?= |$)|, so that )"
+_ASIDE = r"(?P<aside> \([^()]*\))"
+_HEAD_LIMIT = 240
 
 
 def head(message: str, names: Iterable[str] = ()) -> str:
-    """What is wrong in a few words: the beginning of a message, up to its reasons. Names of folders
-    can hold anything: none ends it, and they are not counted.
+    """What is wrong in a few words: the beginning of a message, up to its reasons and without what
+    stands in brackets. Names of folders can hold anything: none ends it, and they are not counted.
     """
     whole = map(re.escape, sorted(names, key=len, reverse=True))
     parts = [rf" \({one}\)|(?<!\w){one}(?!\w)" for one in whole]
-    text, limit = message, _HEAD_LIMIT
-    for found in re.finditer("|".join([*parts, _HEAD_END]), message):
+    text, start, limit = "", 0, _HEAD_LIMIT
+    for found in re.finditer("|".join([*parts, _ASIDE, _HEAD_END]), message):
+        if found["aside"] is None and found["end"] is None:
+            limit += len(found[0])
+            continue
+        text, start = text + message[start : found.start()], found.end()
         if found["end"]:
-            text = message[: found.start()]
             break
-        limit += len(found[0])
+    else:
+        text += message[start:]
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -181,7 +181,8 @@ _COLUMNS = ("replica", "node_id", "verdict", "reason", "lost", "needs", "order")
 @command(
     "plan restart",
     "may each node be restarted, and what would it lose",
-    "For each node: safe, loses (and which objects), unsafe, or unknown (and whose copies would tell); with the order of a rolling restart (none while a finding is critical).",
+    "For each node: safe, loses (and which objects), unsafe, or unknown (and whose copies would tell); with the order of a rolling restart. "
+    "Only a node that has a place in `order` may be restarted now: while a finding is critical none has, also where it is safe.",
     arguments=add_input,
     examples="""
     kraftlog plan restart --input replicas/

@@ -87,7 +87,7 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
         if not below:
             _tell_lost(without, found)
             raise InputError(
-                f"{root}: no {names.LOG_FOLDER} folder lies below it; copy the metadata log folders there, or name another --input"
+                f"{root}: no {names.LOG_FOLDER} folder lies below it; copy the metadata log folders there, or name another folder"
             )
         found += below
     _tell_lost(without, found)

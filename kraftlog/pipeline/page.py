@@ -89,5 +89,5 @@ def _write(path: str, data: PageData) -> None:
 
 def _tell_failure(path: str, error: Exception) -> None:
     tell(
-        f"the page {path} could not be written ({in_short(error)}); the findings above and the tables hold everything that it would show"
+        f"the page {path} could not be written ({in_short(error)}); what was found is told without it"
     )

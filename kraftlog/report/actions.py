@@ -1,7 +1,8 @@
 """What to do about findings, as the groups of the page, the most urgent group first.
 
 In: findings. Out: groups of findings. A finding of severity info asks for nothing, whatever its
-check. Which check asks for what is said where it is declared (`Check.action`).
+check. Which check asks for what is said where it is declared (`Check.action`); a finding that asks
+for something else says so (`asks` of its evidence).
 """
 
 from collections.abc import Iterable
@@ -99,8 +100,6 @@ ACTIONS = (
 def action_of(finding: Row) -> ActionKey:
     """What a finding asks for; that of a check which is not known here is to be looked into.
 
-    A snapshot that lacks what Kafka's own loader loses is kept: the cluster is asked to write it anew.
-    One that is none of the log which it is ahead of is set aside, and the log is whole.
     A warning of a check that stops everything is about a node without a vote, for which nothing
     waits, or of a voter that may only have been copied too early.
     """
@@ -109,10 +108,8 @@ def action_of(finding: Row) -> ActionKey:
     check = BY_NAME.get(finding["check"])
     if check is not None and check.action == "stop" and finding["severity"] == "warning":
         return "keep" if finding["evidence"].get("role") == "observer" else "copy"
-    if "set_aside" in finding["evidence"]:
-        return "snapshot"
-    is_kept = "set_again" in finding["evidence"]
-    return check.action if check and not is_kept else "watch"
+    asks: ActionKey = finding["evidence"].get("asks") or (check.action if check else "watch")
+    return asks
 
 
 def grouped(findings: Iterable[Row]) -> list[tuple[Action, list[Row]]]:

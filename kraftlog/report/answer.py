@@ -198,7 +198,7 @@ def _order(rows: Sequence[Row]) -> str | None:
 def _lost(rows: Sequence[Row]) -> list[Lost]:
     groups: dict[tuple[int, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = {}
     for row in rows:
-        is_told = row["lost"] or (row["lost"] is None and row["verdict"] == "loses")
+        is_told = row["lost"] or (row["lost"] is None and row["verdict"] in ("loses", "unsafe"))
         if is_told and row["lost_from"] is not None:
             lists = tuple(lost_lists(row["lost"], NAMES_SHOWN))
             groups.setdefault((row["lost_from"], lists), []).append(row["who"])

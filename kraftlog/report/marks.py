@@ -106,16 +106,16 @@ def replica_marks(data: PageData) -> list[Row]:
 
 def _sentence(data: PageData, row: Row) -> str:
     epochs = [one[0] for one in row["epochs"] or []]
-    ends = ", ".join(f"{one[0]:,}" for one in row["snapshots"] or []) or "none"
+    ends = [f"{one[0]:,}" for one in row["snapshots"] or []]
+    where = f"snapshots at offsets {', '.join(ends)}" if len(ends) > 1 else "no snapshot"
+    where = f"snapshot at offset {ends[0]}" if len(ends) == 1 else where
     told = f"epochs {epochs[0]} to {epochs[-1]}" if epochs else "no epoch"
     log = (
         "log not read"
         if row["log_end_offset"] is None
         else f"log from offset {row['log_start_offset'] or 0:,} to {row['log_end_offset']:,}"
     )
-    return (
-        f"{data.names[row['replica']]}: {log}, {told}, snapshots: {ends}; {status_of(data, row)[1]}"
-    )
+    return f"{data.names[row['replica']]}: {log}, {told}, {where}; {status_of(data, row)[1]}"
 
 
 def epoch_marks(data: PageData, window: OffsetWindow) -> list[Row]:

@@ -145,10 +145,11 @@ def _warnings(findings: list[Row], noun: str) -> str:
 
 
 def _critical(findings: list[Row], known: Mapping[str, str]) -> str:
-    """How many, on whom, from where on."""
+    """How many, on whom, from where on. What is wrong in the history is on no one of its copies."""
     names = sorted({_who(row, known) for row in findings if row["replica"]})
     offsets = [row["offset"] for row in findings if row["offset"] is not None]
-    where = f" on {nodes_text(names)}" if 0 < len(names) <= _NAMED else ""
+    is_shared = any(row["scope"] == "state" for row in findings)
+    where = f" on {nodes_text(names)}" if 0 < len(names) <= _NAMED and not is_shared else ""
     start = f", from offset {min(offsets)} on" if offsets and len(names) == 1 else ""
     count = counted(len(findings), "critical finding")
     what = "it" if len(findings) == 1 else "the first one"

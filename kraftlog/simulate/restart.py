@@ -147,7 +147,13 @@ class _Judge:
         if (log.label, start) in self._ends:
             return replace(one, cut=(log.label, start))
         held = intact_elsewhere(self.quorum, log.label, start, log.end_offset)
-        return replace(one, is_alone=not held)
+        is_alone = all(self._is_cut_below(other, log.end_offset or 0) for other in held)
+        return replace(one, is_alone=is_alone)
+
+    def _is_cut_below(self, label: str, end: int) -> bool:
+        """Whether a node's own start cuts its log below an offset."""
+        cut = self.plans.boots[label].discarded_from_offset
+        return cut is not None and cut < end
 
     @cached_property
     def _ends(self) -> frozenset[Cut]:
@@ -249,7 +255,7 @@ class _Judge:
         start = self._beyond.get(log.label)
         if start is not None:
             held = offsets_text(start, end)
-            why = f"no voter at hand holds {held} any more, which the next leader would cut here; keep this folder: that is {again}"
+            why = f"no voter at hand holds {held} any more: that is {again}, and keep what is held here, which the next leader would cut"
             yield Safety.UNKNOWN, why, start
         elif votes and self._beyond:
             furthest = max(self._beyond, key=lambda one: self.quorum.by_label[one].end_offset or 0)

@@ -2,21 +2,19 @@
 
 In: a `Quorum` with its state, and the findings of an audit. Out: one row per replica, those that
 may start first. A critical finding on a copy outweighs what its log alone says, and so does a record
-that stops Kafka's loader, on each copy that holds it. While any finding is critical, the other nodes
+at which nodes or controllers stop, on each of these that holds it. While any finding is critical, the other nodes
 wait: they have no place in an order.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from kraftlog.audit.collect import with_state
 from kraftlog.audit.loss_words import known_losses, loss_rows
-from kraftlog.audit.record_checks import transactions
 from kraftlog.audit.run import Finding
-from kraftlog.audit.state_checks import STOPS_LOADERS
+from kraftlog.audit.state_rules import CONTROLLERS
 from kraftlog.audit.told import Told
-from kraftlog.audit.triage import called, head
+from kraftlog.audit.triage import called, head, role_of
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
@@ -35,14 +33,14 @@ def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:
 
 
 def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart]:
-    """The answers, where a critical finding on a copy, or a record at which Kafka's loader stops,
+    """The answers, where a critical finding on a copy, or a record at which the node would stop,
     makes its restart unsafe, and any critical finding lets the others wait until it is settled.
     """
     bad: dict[str, str] = {}
     criticals = 0
     for one in findings:
         criticals += one.severity == "critical"
-        if one.severity == "critical" or _kind(one) in STOPS_LOADERS:
+        if one.severity == "critical" or "stops" in one.row.evidence:
             reason = f"{head(one.row.message, quorum.by_label)} ({one.check})"
             for label in _about(quorum, one):
                 bad.setdefault(label, reason)
@@ -75,18 +73,18 @@ def criticals_are(count: int) -> str:
 
 
 def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:
-    """The replicas that a finding is about: of a record that stops loaders, all that hold it."""
+    """The replicas that must not start for a finding: of a record at which nodes stop, all such nodes
+    that hold it. Another one of the history that all share is about none of them.
+    """
     label, offset = finding.row.replica, finding.row.offset
     if label is None or label not in quorum.by_label:
         return ()
-    stops = _kind(finding) in STOPS_LOADERS or finding.check == transactions.name
-    if offset is None or not stops:
-        return (label,)
-    return (label, *(one.label for one in quorum.holding(quorum.by_label[label], offset)))
-
-
-def _kind(finding: Finding) -> Any:
-    return finding.row.evidence.get("kind")
+    stops = finding.row.evidence.get("stops")
+    if stops is None or offset is None:
+        return () if finding.scope == "state" else (label,)
+    holders = quorum.holding(quorum.by_label[label], offset)
+    who = {None, "controller"} if stops == CONTROLLERS else {None, "controller", "broker"}
+    return tuple(one.label for one in holders if role_of(quorum, one) in who)
 
 
 def apart_of(quorum: Quorum, one: Restart) -> tuple[str, str] | None:

@@ -106,7 +106,11 @@ RESTART_PLAN = per_run(
     column("node_id", INT, "its node id"),
     column("who", TEXT, "the node as a person calls it: controller 2, broker 12"),
     column("role", TEXT, "voter, observer or unknown"),
-    column("verdict", TEXT, "may it be restarted: safe, loses, unsafe or unknown"),
+    column(
+        "verdict",
+        TEXT,
+        "may it be restarted: safe, loses, unsafe or unknown; without a place in order it must wait, also where it is safe",
+    ),
     column("reason", TEXT, "why"),
     column("lost_from", LONG, "first offset at which records are seen that a restart throws away"),
     column("lost", TEXT, "objects lost with them, by name, as JSON; null: not known"),

@@ -36,11 +36,13 @@ from tests.unit.audit_logs import (
     found,
     healthy_log,
     healthy_state,
+    overwrite,
     quorum,
     remove_topic,
     snapshot,
     topic,
 )
+from tests.unit.faults.table import AT
 
 LATER = START_MS + 60_000
 STATE = healthy_state()
@@ -159,6 +161,23 @@ def test_a_snapshot_of_another_log_is_set_aside_and_no_log_is_replaced(tmp_path:
     nodes[0].checkpoint(50, 5).write_bytes(snapshot(STATE, 5, START_MS + 60_000))
     (one,) = found(audit(tmp_path), "snapshot_ahead_of_log")
     assert action_of(one.as_row()) == "refetch"
+
+
+def test_a_damaged_snapshot_is_set_aside_and_no_log_is_replaced(tmp_path: Path) -> None:
+    """Of the same check as a damaged batch of a log."""
+    nodes = quorum(tmp_path)
+    path = nodes[0].checkpoint(6, 1)
+    overwrite(path, path.stat().st_size // 2, b"\x55")
+    (one,) = found(audit(tmp_path), "batch_crc_valid")
+    assert one.row.message.split(". ")[1] == "This snapshot cannot be loaded"
+    assert action_of(one.as_row()) == "snapshot"
+    # What no node loads may show that the copy is damaged.
+    path.rename(path.with_name(f"{path.name}.deleted"))
+    (one,) = found(audit(tmp_path), "batch_crc_valid")
+    assert action_of(one.as_row()) == "copy"
+    overwrite(nodes[1].segment(0), AT[4] + 70, b"\x55")
+    log, _ = sorted(found(audit(tmp_path), "batch_crc_valid"), key=lambda one: one.severity)
+    assert action_of(log.as_row()) == "refetch"
 
 
 def test_a_scram_credential_that_nothing_could_lose(tmp_path: Path) -> None:

@@ -380,6 +380,15 @@ def test_the_keyboard_reaches_every_replica(isolated: Reader) -> None:
         marks = isolated.marks("replica", 0, width)
         assert len(marks) == 5
         assert all(one.attributes["tabindex"] == "0" for one in marks)
+        labels = [one.attributes["aria-label"] for one in marks]
+        assert [", snapshot at offset 0;" in one for one in labels] == [
+            True,
+            True,
+            True,
+            False,
+            False,
+        ]
+        assert ", no snapshot;" in labels[3]
         assert "uncommitted" not in marks[0].attributes["aria-label"]
         assert "1 finding, the first at offset 176" in marks[1].attributes["aria-label"]
     ids = {one.attributes["id"] for one in isolated.elements if "id" in one.attributes}
@@ -713,6 +722,7 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
     assert write_audit_page(path, quorum, Judged(verdict=VERDICT), ()) is None
     told = capsys.readouterr().err
     assert told.count("\n") == 1
+    assert told.endswith("; what was found is told without it\n")
     assert "could not be written" in told
     assert "Traceback" not in told
     assert write_lake_page(Lake(str(tmp_path / "no lake"))) is None

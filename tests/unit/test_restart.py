@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kraftlog.audit.collect import collect
+from kraftlog.audit.loss_words import UNKNOWN
 from kraftlog.audit.replica_checks import committed_held
 from kraftlog.audit.run import Finding, audit_of
 from kraftlog.cli import main
@@ -22,7 +23,9 @@ from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import led_beyond, written_alone
+from kraftlog.report.actions import action_of
 from kraftlog.report.answer import answer_of
+from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows, with_history
 from kraftlog.simulate.rows import Plans, fetch_rows
@@ -36,9 +39,11 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     audit,
+    change,
     copied_at,
     copied_live,
     disk_text,
+    feature,
     found,
     healthy_log,
     healthy_state,
@@ -51,6 +56,7 @@ from tests.unit.audit_logs import (
     snapshot,
     stopped,
     topic,
+    unregister_broker,
     voters_batch,
 )
 from tests.unit.faults.borders import cut_at
@@ -666,7 +672,7 @@ def test_what_brokers_alone_hold_is_kept_until_the_voters_are_copied_again(
         "1": f"broker 9 holds offset 12, which no voter at hand does: {again}",
         "2": f"it led epoch 2, and lacks offset 12 of it, which others hold: {again}",
         "3": f"broker 9 holds offset 12, which no voter at hand does: {again}",
-        "9": f"no voter at hand holds offset 12 any more, which the next leader would cut here; keep this folder: {again}",
+        "9": f"no voter at hand holds offset 12 any more: {again}, and keep what is held here, which the next leader would cut",
     }
     assert rows["9"]["lost"] == [{"table": "topics", "change": "added", "count": 1, "names": ["d"]}]
 
@@ -1128,6 +1134,69 @@ def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
         "1": "unsafe", "2": "unsafe", "3": "safe",
     }  # fmt: skip
     assert all(row["reason"].endswith(f"({check})") for row in rows if row["replica"] != "3")
+
+
+CONTROLLERS_STOP = {
+    "producer_ids_increase": Batch(12, 2, (producer_ids(1),), None, LATER),
+    "topic_identity_unique": Batch(12, 2, (topic("a", 8),), None, LATER),
+    "references_exist": Batch(12, 2, (unregister_broker(7, 12),), None, LATER),
+    "record_replays": Batch(12, 2, (feature("kraft.version", -1),), None, LATER),
+}
+
+
+@pytest.mark.parametrize("check", CONTROLLERS_STOP)
+def test_a_record_that_stops_controllers_stops_no_broker(check: str, tmp_path: Path) -> None:
+    """Brokers take it, whoever of all that hold it the finding names."""
+    nodes = [*quorum(tmp_path)[:2], Node(tmp_path, 0)]
+    nodes[2].write(healthy_log())
+    for node in nodes:
+        node.append(CONTROLLERS_STOP[check])
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(model)
+    (one,) = found(result, check)
+    assert (one.row.replica, one.row.evidence["stops"]) == ("0", "controllers")
+    rows = {row["replica"]: row for row in restart_rows(model, result.findings)}
+    assert {label: row["verdict"] for label, row in rows.items()} == {
+        "0": "safe", "1": "unsafe", "2": "unsafe", "3": "safe",
+    }  # fmt: skip
+
+
+def test_what_is_wrong_in_the_history_and_stops_nobody_lets_all_nodes_wait(tmp_path: Path) -> None:
+    """It is of no copy more than of another one that the state is wrong."""
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (change(1, leader=9),), None, LATER))
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(model)
+    (one,) = found(result, "leader_in_isr")
+    assert (one.severity, one.row.replica) == ("critical", "1")
+    rows = restart_rows(model, result.findings)
+    assert [(row["verdict"], row["order"]) for row in rows] == [("safe", None)] * 3
+    (told,) = answer_of(rows, None, []).restart
+    assert (told.may, told.nodes) == ("not yet", "controllers 1, 2 and 3")
+    findings = [one.as_row() for one in result.findings if one.severity == "critical"]
+    words = headline(result.verdict.as_row(), findings, [])
+    assert words.startswith("1 critical finding, from offset 12 on: settle it")
+
+
+def test_what_two_damaged_logs_would_throw_away_is_lost_and_asks_to_keep_both(
+    tmp_path: Path,
+) -> None:
+    """Each holds what the other one's start cuts; no third one does."""
+    nodes = quorum(tmp_path)
+    cut(nodes[1], AT[9])
+    overwrite(nodes[0].segment(0), AT[4] + 70, b"\x55")
+    overwrite(nodes[2].segment(6), AT[9] + 70, b"\x55")
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(model)
+    rows = {row["replica"]: row for row in restart_rows(model, result.findings)}
+    assert [(rows[one]["verdict"], rows[one]["lost"]) for one in "13"] == [("unsafe", None)] * 2
+    answer = answer_of([*rows.values()], None, [one.as_row() for one in result.findings])
+    assert [one.lists for one in answer.lost if one.nodes != "controller 2"] == [
+        ((UNKNOWN, ()),), ((UNKNOWN, ()),),
+    ]  # fmt: skip
+    damaged = found(result, "batch_crc_valid")
+    assert {action_of(one.as_row()) for one in damaged} == {"stop"}
+    assert "stop" in {one.key for one in answer.todo}
 
 
 # --- Nodes without a log -------------------------------------------------------------------------

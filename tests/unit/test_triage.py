@@ -111,7 +111,7 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
     found = quorum_of(tmp_path)
     words, evidence = remedy(found, "1", 3, 4)
     assert words.startswith("Replica 3 holds the same offsets intact. Do not empty its log folder")
-    assert evidence == {"held_intact_by": ["3"]}
+    assert evidence == {"held_intact_by": ["3"], "asks": "stop"}
     path = str(nodes[0].checkpoint(6, 1))
     told = {"held_intact_by": [], "covered_by_snapshot": path}
     overwrite(nodes[0].segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
@@ -326,11 +326,12 @@ def test_small_words() -> None:
         ("it ends here; look at it", "it ends here"),
         ("it ends here. Look at it", "it ends here"),
         ("it ends here.", "it ends here"),
-        ("it ends (here) now", "it ends"),
+        ("it ends (here) now", "it ends now"),
+        ("of topic a (id b) it ends: look", "of topic a it ends"),
         ("it ends, so that it is over", "it ends"),
         ("at 12:30 of 1.5 it ends", "at 12:30 of 1.5 it ends"),
-        ("x" * 140, "x" * 140),
-        ("x" * 141, "x" * 139 + "…"),
+        ("x" * 240, "x" * 240),
+        ("x" * 241, "x" * 239 + "…"),
     ],
 )
 def test_a_message_in_a_few_words(message: str, told: str) -> None:
@@ -346,8 +347,8 @@ def test_no_name_ends_the_few_words(name: str) -> None:
     names = [name, "1", f"not {name}"]
     for begin in (f"broker 12 ({name}) ends", f"replicas {name} and 1 end", f"it ends in {name}"):
         assert head(f"{begin}: look at it", names) == begin
-        assert head(f"{begin} (here) now", names) == begin
+        assert head(f"{begin} (here): now", names) == begin
         assert head(f"{begin}. Look at it", names) == begin
         assert head(f"{begin}.", names) == begin
-    long = f"{name} {'x' * 140}"
-    assert head(long, names) == long[: len(name) + 139] + "…"
+    long = f"{name} {'x' * 240}"
+    assert head(long, names) == long[: len(name) + 239] + "…"

@@ -18,7 +18,7 @@ PARTITION = {
 OBJECTS = [{"change": str, "count": int, "names": [str], "table": str}]
 
 EVIDENCE: dict[str, dict[str, Any]] = {
-    "batch_crc_valid": {"held_intact_by": [str], "size_bytes": int, "more": int},
+    "batch_crc_valid": {"held_intact_by": [str], "size_bytes": int, "more": int, "asks": str},
     "batch_decompresses": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "byte_position": int,
         "more": int,
@@ -26,14 +26,14 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "batch_header_valid": {
         "same_bytes_on": [str], "other_bytes_on": [str], "record_count": int,
         "last_offset_delta": int, "more": int, "held_intact_by": [str], "fault": str,
-        "size_bytes": int, "detail": str, "content_hash": str,
+        "size_bytes": int, "detail": str, "content_hash": str, "asks": str,
     },
     "broker_epoch_is_offset": {
         "batch_id": str, "broker_id": int, "broker_epoch": int, "replicas": [str],
     },
     "broker_directories_unique": {
         "batch_id": str, "broker_id": int, "directory": str, "other_broker_id": int,
-        "replicas": [str],
+        "replicas": [str], "stops": str, "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "brokers_unfenced": {"broker_id": int, "since_offset": int, "controlled_shutdown": bool},
     "cluster_id_agrees": {"cluster_id": str, "cluster_ids": {str: int}},
@@ -82,7 +82,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "isr_within_replicas": {
         "batch_id": str, "topic_id": str, "partition": int, "after": DATA, "replicas": [str],
-        "kind": str, "data": DATA, "same_bytes_on": [str], "other_bytes_on": [str],
+        "kind": str, "stops": str, "data": DATA, "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "leader_change_starts_epoch": {"first_record": (str, None)},
     "leader_in_isr": {
@@ -134,14 +134,17 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "names": [str],
         "partitions": [PARTITION],
     },
-    "producer_ids_increase": {"batch_id": str, "previous": int, "next": int, "replicas": [str]},
+    "producer_ids_increase": {
+        "batch_id": str, "previous": int, "next": int, "replicas": [str], "stops": str,
+        "same_bytes_on": [str], "other_bytes_on": [str],
+    },
     "quorum_state_present": {"problem": str},
     "record_decodes": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "byte_position": int,
         "same_bytes_on": [str], "size_bytes": int, "more": int,
     },
     "record_replays": {
-        "batch_id": str, "kind": str, "data": DATA, "replicas": [str],
+        "batch_id": str, "kind": str, "stops": str, "data": DATA, "replicas": [str],
         "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "record_rules": {
@@ -153,7 +156,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "record_count": int,
     },
     "references_exist": {
-        "batch_id": str, "kind": str, "data": DATA, "replicas": [str], "broker_id": int,
+        "batch_id": str, "kind": str, "stops": str, "data": DATA, "replicas": [str], "broker_id": int,
         "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "replica_directories_registered": {
@@ -175,7 +178,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "segment_name_matches": {"base_offset": int, "name_offset": int},
     "single_leader_per_epoch": {"leaders": {str: int}, "voted_for_others": [int]},
     "snapshot_ahead_of_log": {
-        "log_end_offset": int, "snapshot_end_offset": int, "set_aside": str,
+        "log_end_offset": int, "snapshot_end_offset": int, "set_aside": str, "asks": str,
     },
     "snapshot_batch_aligned": {"batches": {str: [int]}},
     "snapshot_below_log_start": {"log_start_offset": int},
@@ -187,7 +190,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}], "replicas": [str],
         "snapshots": [{"path": str, "replica": str}], "later": [{"path": str, "offset": int}],
-        "set_again": [str],
+        "set_again": [str], "asks": str,
     },
     "snapshot_footer_last": {
         "size_bytes": int, "bytes_after_last_batch": int, "peer_size_bytes": (int, None),
@@ -212,7 +215,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}],
         "later": [{"path": str, "offset": int}],
-        "set_again": [str],
+        "set_again": [str], "asks": str,
     },
     "timestamps_monotonic": {
         "back_ms": int, "replicas": [str], "times": int, "offsets": [int], "back_ms_least": int,
@@ -221,9 +224,11 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "topic_identity_unique": {
         "batch_id": str, "name": str, "topic_id": str, "other_topic_id": str, "replicas": [str],
         "other_name": str, "deleted": int,
-        "kind": str, "same_bytes_on": [str], "other_bytes_on": [str],
+        "kind": str, "stops": str, "same_bytes_on": [str], "other_bytes_on": [str],
     },
-    "transactions_well_formed": {"batch_id": str, "record_index": int, "replicas": [str]},
+    "transactions_well_formed": {
+        "batch_id": str, "record_index": int, "replicas": [str], "stops": str,
+    },
     "uncommitted_tail_diverged": {
         "truncation_offset": int, "confirmed_end_offset": int, "records_lost": int,
         "size_bytes_lost": int, "types_lost": {str: int},
