@@ -144,9 +144,9 @@ def _strays(quorum: Quorum) -> Iterator[BadRow]:
 
 def _when_started(quorum: Quorum, log: LogView) -> str:
     """What becomes of a log of another quorum when its node starts."""
-    leader, own = quorum.leading_log, quorum.snapshots_of(log.label)
-    if own and own[-1].id > log.newness:
-        return f"the next start drops the log and begins with {own[-1].evidence.name}"
+    leader, own = quorum.leading_log, quorum.loaded_snapshot(log.label)
+    if own is not None and own.id > log.newness:
+        return f"the next start drops the log and begins with {own.evidence.name}"
     held = quorum.holders.values()
     behind = sum(all(one.newness <= log.newness for one in copies) for copies in held)
     if quorum.is_voter(log.evidence) and behind + 1 >= quorum.bounds.majority:

@@ -288,9 +288,9 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
         replicas = list(dict.fromkeys(holders[place.key]))
         name = place.path.rsplit("/", 1)[-1]
         newest = [
-            own[-1]
+            own
             for one in replicas
-            if (own := quorum.snapshots_of(one)) and own[-1].evidence.name == name
+            if (own := quorum.loaded_snapshot(one)) is not None and own.evidence.name == name
         ]
         stops = ""
         severity: Severity | None = None
@@ -324,7 +324,7 @@ def _starts_with(quorum: Quorum, replica: str, place: _Place) -> bool:
     """Whether a start of a replica reads such a record of its log: it begins with the batch at the
     end of the newest snapshot.
     """
-    found = [one for one in quorum.snapshots_of(replica) if one.is_named_as_shipped]
+    found = [one for one in quorum.loadable_snapshots(replica) if one.is_named_as_shipped]
     last = int(place.batches.last_offsets[place.row])
     return place.in_log and all(last >= one.end_offset for one in found[-1:])
 
@@ -423,7 +423,8 @@ def _compressed(quorum: Quorum) -> Iterator[BadRow]:
     server.log, and move leadership.""",
 )  # fmt: skip
 def transactions(quorum: Quorum) -> Iterator[BadRow]:
-    # A snapshot is never taken inside a transaction: at its end none is open.
+    # A snapshot is never taken inside a transaction (`aligned` tells of one that was): at its end
+    # none is open.
     closed = sorted({one.end_offset for one in quorum.credible_snapshots})
     yield from told_once(row for log in quorum.logs for row in _transactions(log, closed))
 
@@ -432,25 +433,21 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
     """One replica's Begin, End and Abort in order. Where the log begins, or goes on after a hole,
     nobody knows what is open.
     """
-    columns = log.evidence.log
     holes = list(log.holes)
     opened: tuple[int, int] | None = None
     unknown_from: int | None = log.start_offset or None
-    for row in log.rows[columns.content[log.rows] >= 0].tolist():
+    for offset, row, event in log.transaction_marks:
         while holes and row >= holes[0].row:
             opened, unknown_from = None, holes.pop(0).end
-        content = log.content(row)
-        for event in content.transactions if content else ():
-            here = (row, event.record_index)
-            offset = _offset(log, here)
-            if unknown_from is not None and any(unknown_from <= end <= offset for end in closed):
-                unknown_from = None
-            problem = _misplaced_event(log, event, opened, unknown_from is None)
-            if problem is not None:
-                yield _event(log, here, problem, None, {"stops": NODES})
-            opened = here if event.type == BEGIN else None
+        here = (row, event.record_index)
+        if unknown_from is not None and any(unknown_from <= end <= offset for end in closed):
             unknown_from = None
-    if opened is not None:
+        problem = _misplaced_event(log, event, opened, unknown_from is None)
+        if problem is not None:
+            yield _event(log, here, problem, None, {"stops": NODES})
+        opened = here if event.type == BEGIN else None
+        unknown_from = None
+    if opened is not None and not holes:
         text = (
             "A metadata transaction is still open at the log's end: its records have no effect until it ends. This is usual right after a start. "
             "If it stays open in the next copy, the controller is stuck."

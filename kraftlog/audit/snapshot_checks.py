@@ -199,14 +199,16 @@ _MAY_CLAIM = (
 
 @check(
     "snapshot_epoch_agrees", "critical", "snapshot", "KIP-630 Snapshot Format",
-    "the epoch in a snapshot's name is that of its last offset in every log",
+    "the epoch in a snapshot's name is that of its last offset in every log, and fits what begins there",
     action="snapshot", over=coverage.snapshots,
     meaning="""The epoch in a checkpoint's name is not the epoch that the logs have at its last
-    offset, or not that of its own batches. A node that starts from it would claim a history that
+    offset, or not that of its own batches; or a log begins there, or behind it, with a batch that no such
+    epoch can lie before: each epoch begins with a LeaderChange, and none is followed by an older one. A node that starts from it would claim a history that
     never was, and might win an election with it. Or the file is right, and the logs have lost what it
     holds: voters that lacked committed records were started together, and the others cut theirs.
     Where its batches are of its epoch and its last record is newer than what the logs hold up to where a
-    newer epoch begins, the finding says so, with what it has otherwise.""",
+    newer epoch begins, the finding says so, with what it has otherwise. A warning is of a file that ends
+    below the start of its log, which Kafka deletes before it loads any.""",
     advice="""Set the file aside before the node starts. Take another replica's snapshot. Where the finding
     says that it may be the only copy of committed records, keep it, and see what is to be done again with
     kraftlog diff FOLDER@OFFSET SNAPSHOT (a replica's folder, the snapshot's end).""",
@@ -219,31 +221,48 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
             continue
         found = {log.label: int(log.epochs[index]) for log, index in _holding(quorum, one)}
         against = {label: epoch for label, epoch in found.items() if epoch != one.epoch}
-        if not against and not len(odd):
+        begins = quorum.start_against(one)
+        if not against and begins is None and not len(odd):
             continue
         if (cut := quorum.cut_off.get(one.path)) is not None:
             yield _cut_off_row(quorum, cut)
             continue
-        label, epoch = next(iter(against.items()), (None, None))
+        label, epoch = next(iter(against.items()), (begins[0].label if begins else None, None))
         where = (
             f"offset {one.end_offset - 1} is of epoch {epoch} in the log of {label}"
-            if label is not None
+            if epoch is not None
+            else begins[1]
+            if begins is not None
             else f"its batches are of epoch {one.epoch_of_batches}"
             if one.epoch_of_batches is not None
             else f"a batch in it is of epoch {int(batches.epochs[odd[0]])}"
         )
-        is_certain = against or one.epoch_of_batches is not None
+        is_certain = against or begins or one.epoch_of_batches is not None
+        todo = _CLAIMS if is_certain else _MAY_CLAIM
+        is_deleted = not any(each is one for each in quorum.loadable_snapshots(one.replica))
+        if is_deleted:
+            todo = "Kafka deletes it at its next start, before it looks at any: find out who put it there."
+        elif begins is not None:
+            todo = f"A node that starts from it would claim the wrong history. {_in_its_place(quorum, one)}"
         yield BadRow(
             one.replica,
-            f"Snapshot {one.evidence.name} says epoch {one.epoch}, but {where}. "
-            f"{_CLAIMS if is_certain else _MAY_CLAIM}",
+            f"Snapshot {one.evidence.name} says epoch {one.epoch}, but {where}. {todo}",
             one.path,
             int(batches.positions[odd[0]]) if len(odd) and not against else None,
             one.end_offset - 1 if one.end_offset else None,
             batch_leader_epoch=one.epoch,
             other_replica=label if label != one.replica else None,
+            severity="warning" if is_deleted else None,
             evidence={"epochs_in_logs": found, "batches_of_other_epoch": len(odd)},
         )
+
+
+def _in_its_place(quorum: Quorum, one: SnapshotView) -> str:
+    """What is done about a snapshot of an epoch that cannot be; nobody empties a folder for a name."""
+    start = quorum.by_label[one.replica].start_offset or 0
+    if start and not any(each.end_offset >= start for each in quorum.credible_snapshots):
+        return "No other snapshot at hand reaches the start of its log: keep all folders, and find out who named it so before any node starts."
+    return instead_of(quorum, one)
 
 
 def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
@@ -278,19 +297,21 @@ def _keep(quorum: Quorum, cut: CutOff) -> str:
 
 
 @check(
-    "snapshot_batch_aligned", "critical", "snapshot", "KAFKA-14619",
-    "a snapshot's end offset is a batch's boundary in every log that holds it",
+    "snapshot_batch_aligned", "critical", "snapshot", "KAFKA-14619, KIP-868",
+    "a snapshot's end offset is a batch's boundary, and in no metadata transaction, in every log that holds it",
     action="snapshot", over=coverage.snapshots,
     meaning="""A snapshot ends inside a record batch. A node whose log begins there asks for the
     middle of the batch, is sent the whole, and stops with UnexpectedAppendOffsetException, again
-    at each start (seen with Kafka 4.4.0).""",
+    at each start (seen with Kafka 4.4.0). Or it ends inside a metadata transaction, where no Kafka takes
+    one. What the transaction wrote before is lost to a node that begins there, and a controller stops at
+    the record that ends it.""",
     advice="""While the node is stopped, set this snapshot aside and do what the finding says: the
     node begins with another one that reaches its log's start, of its own or from the replica that is
     named. Where there is none, it must join anew with an empty log folder.""",
 )  # fmt: skip
 def aligned(quorum: Quorum) -> Iterator[BadRow]:
     found = [(one, _cuts(quorum, one)) for one in quorum.snapshots]
-    unfit = {one.id for one, inside in found if inside}
+    unfit = {one.id for one, inside in found if inside or quorum.open_transaction(one)}
     for one, inside in found:
         for label, (base, last) in list(inside.items())[:1]:
             yield BadRow(
@@ -302,6 +323,22 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
                 offset=one.end_offset,
                 other_replica=label if label != one.replica else None,
                 evidence={"batches": inside},
+            )
+        opened = quorum.open_transaction(one)
+        if opened is not None and not inside and one.path not in quorum.cut_off:
+            log, transaction = opened
+            yield BadRow(
+                one.replica,
+                f"Snapshot {one.evidence.name} ends inside {transaction.words} (log of {log.label}), where no Kafka takes one. "
+                "A node that begins with it never sees what that wrote before, and a controller stops at the record that ends it, again at each start. "
+                f"{instead_of(quorum, one, unfit)}",
+                one.path,
+                offset=one.end_offset,
+                other_replica=log.label if log.label != one.replica else None,
+                evidence={
+                    "transaction_begins": transaction.begin,
+                    "transaction_ends": transaction.until if transaction.is_ended else None,
+                },
             )
 
 
@@ -534,15 +571,14 @@ def _ends(quorum: Quorum) -> Coverage:
 )  # fmt: skip
 def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
-        own = quorum.snapshots_of(log.label)
-        if not own or log.is_empty or log.unreadable_end:
+        newest = quorum.loaded_snapshot(log.label)
+        if newest is None or log.is_empty or log.unreadable_end:
             continue
         end, epoch = log.end_offset or 0, log.last_epoch or 0
-        newest = max(own, key=lambda one: one.id)
         discards = newest.id > (epoch, end)
         if not discards:
             # Kafka goes by the epoch first; a larger end offset of an older epoch cannot be.
-            newest = max(own, key=lambda one: one.end_offset)
+            newest = max(quorum.loadable_snapshots(log.label), key=lambda one: one.end_offset)
         if not discards and newest.end_offset <= end:
             continue
         start = int(log.base[0])
@@ -690,7 +726,7 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
     unfit = {one.id for one in quorum.snapshots if one.evidence.size_bytes > FILE_LIMIT_BYTES}
     for one in quorum.snapshots:
         size = one.evidence.size_bytes
-        is_newest = quorum.snapshots_of(one.replica)[-1] is one
+        is_newest = quorum.loaded_snapshot(one.replica) is one
         severity: Severity | None = "critical" if is_newest else None
         if size > FILE_LIMIT_BYTES:
             follows = (
@@ -728,7 +764,7 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
 def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         for row in _not_loaded(quorum, one):
-            is_newest = quorum.snapshots_of(one.replica)[-1] is one
+            is_newest = quorum.loaded_snapshot(one.replica) is one
             begins = " A start begins with this file." if is_newest else ""
             yield replace(
                 row,

@@ -163,6 +163,18 @@ class AtHand:
     def _snapshots_of(self) -> dict[str, list[SnapshotView]]:
         return by_replica(sorted(self.snapshots, key=lambda each: each.id))
 
+    def loadable_snapshots(self, label: str) -> list[SnapshotView]:
+        """Those of a replica that a start looks at, by id: what ends below the log's start is deleted
+        before. Source: Kafka's KafkaRaftLog.recoverSnapshots.
+        """
+        segments = self.by_label[label].evidence.segments
+        start = segments[0].base_offset if segments else 0
+        return [one for one in self.snapshots_of(label) if one.end_offset >= start]
+
+    def loaded_snapshot(self, label: str) -> SnapshotView | None:
+        """The newest of them, with which a start begins."""
+        return next(reversed(self.loadable_snapshots(label)), None)
+
     @cached_property
     def snapshots_by_id(self) -> dict[tuple[int, int], list[SnapshotView]]:
         """The snapshots that have one id, of all replicas."""

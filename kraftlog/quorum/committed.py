@@ -73,8 +73,8 @@ def candidates(quorum: Quorum) -> list[Candidate]:
     for log in quorum.electors:
         if any(one.problem for one in log.evidence.segments):
             continue  # nothing is known of what it holds: `file_readable` tells
-        own = [one for one in quorum.credible_snapshots if one.replica == log.label]
-        ids = [one.id for one in own if one.end_offset]
+        own = quorum.loadable_snapshots(log.label)
+        ids = [one.id for one in own if one.end_offset and quorum.why_no_base(one) is None]
         end = (claimed_of(log).last_epoch, log.end_offset or 0) if not log.is_empty else (0, 0)
         standing.append((log.evidence.node_id or 0, log, max([end, *ids])))
     found = []

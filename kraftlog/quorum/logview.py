@@ -6,13 +6,14 @@ right, its last offset is credible and its base offset fits its neighbours; so t
 in a header neither hides nor invents a log. Source: KIP-630 "Design", KAFKA-1211.
 """
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kraftlog.log.batch import CODEC_MASK, HEADER_SIZE, MIN_RECORD_SIZE, content_hash
+from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, MIN_RECORD_SIZE, content_hash
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.quorum.evidence import (
@@ -24,6 +25,7 @@ from kraftlog.quorum.evidence import (
     ReplicaEvidence,
     SegmentEvidence,
 )
+from kraftlog.state.tables import BEGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,23 @@ class Hole:
     start: int
     end: int
     row: int
+
+
+class Transaction(NamedTuple):
+    """A metadata transaction of a log by the offset of its Begin: it is open from behind that up to
+    `until`, where the record is that ends it, or where nobody knows how the log goes on.
+    """
+
+    begin: int
+    until: int
+    is_ended: bool
+
+    @property
+    def words(self) -> str:
+        """The transaction in a sentence, by its offsets."""
+        if self.is_ended:
+            return f"the metadata transaction of offsets {self.begin} to {self.until}"
+        return f"the metadata transaction that is open from offset {self.begin} on"
 
 
 @dataclass(frozen=True)
@@ -290,6 +309,26 @@ class LogView:
         return tuple(result)
 
     @cached_property
+    def epochs_before(self) -> range | None:
+        """The epochs that the offset before its first batch can be of: that of the batch, or any older
+        one where it is a LeaderChange, with which each epoch begins. None where nothing tells: there
+        is no batch, it cannot be read, or its epoch, which no CRC covers, does not fit the next one's.
+        """
+        told = self.raw_epochs[:2].tolist()
+        if not told or (self._is_control(0) and not self.controls(int(self.rows[0]))):
+            return None
+        if told[-1] < told[0] or (told[-1] > told[0] and not self._is_leader_change(1)):
+            return None
+        return range(told[0]) if self._is_leader_change(0) else range(told[0], told[0] + 1)
+
+    def _is_control(self, index: int) -> bool:
+        return bool(self.evidence.log.attributes[self.rows[index]] & CONTROL)
+
+    def _is_leader_change(self, index: int) -> bool:
+        found = self.controls(int(self.rows[index]))
+        return [one.type for one in found[:1]] == ["LEADER_CHANGE"]
+
+    @cached_property
     def elections(self) -> dict[int, Election]:
         """The LeaderChange record of each epoch that begins with one in this log."""
         found = {}
@@ -348,6 +387,45 @@ class LogView:
     def remarkable(self) -> Longs:
         """Indexes in `rows` of the batches whose records a check may ask for."""
         return np.flatnonzero(self.evidence.log.content[self.rows] != UNREMARKABLE)
+
+    @cached_property
+    def transaction_marks(self) -> list[tuple[int, int, ControlRecord]]:
+        """The Begin, End and Abort records of metadata transactions, with their offsets and the rows
+        of their batches.
+        """
+        return [
+            (int(self.evidence.log.base_offsets[row]) + one.record_index, row, one)
+            for row in self.rows[self.remarkable].tolist()
+            if (content := self.content(row)) is not None
+            for one in content.transactions
+        ]
+
+    @cached_property
+    def _transactions(self) -> tuple[list[int], list[Transaction]]:
+        """The offsets of all Begin records, and their transactions."""
+        base = self.evidence.log.base_offsets
+        rows = self.rows[self.remarkable].tolist()
+        # What cannot be decoded may be the record that ends one.
+        odd = {row for row in rows if (content := self.content(row)) is not None and content.issues}
+        unknown = [
+            *(one.start for one in self.holes),
+            *(int(base[row]) for row in odd),
+            self.end_offset or 0,
+        ]
+        marks, ends, found = self.transaction_marks, sorted(unknown), []
+        for place, (offset, row, one) in enumerate(marks):
+            if one.type == BEGIN and row not in odd:
+                known_until = ends[bisect_right(ends, offset)]
+                closed = next((at for at, *_ in marks[place + 1 : place + 2]), known_until + 1)
+                until = min(closed, known_until)
+                found.append(Transaction(offset, until, until == closed))
+        return [one.begin for one in found], found
+
+    def transaction_at(self, offset: int) -> Transaction | None:
+        """The metadata transaction that is open right before an offset, where the log tells of one."""
+        begins, found = self._transactions
+        place = bisect_left(begins, offset) - 1
+        return found[place] if place >= 0 and offset <= found[place].until else None
 
     def path(self, row: int) -> str:
         """The file of a batch of `evidence.log`."""

@@ -19,7 +19,7 @@ from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.bounds import Bounds, interval
 from kraftlog.quorum.departures import Departures
 from kraftlog.quorum.ends import Witness, witnesses
-from kraftlog.quorum.logview import EpochStart, LogView
+from kraftlog.quorum.logview import EpochStart, LogView, Transaction
 from kraftlog.quorum.snapshots import SnapshotView
 
 MOST_IN_A_MS = 10_000
@@ -54,7 +54,8 @@ class Quorum(Departures):
     @cached_property
     def told_otherwise(self) -> frozenset[str]:
         """The snapshots whose ids some log tells otherwise, by path: it has another epoch there, no end
-        of a batch, or began a newer epoch before. That log may have left the history there.
+        of a batch, an open transaction, began a newer epoch before, or begins with what cannot
+        follow. That log may have left the history there.
         """
         return self._beside_logs[0]
 
@@ -78,6 +79,13 @@ class Quorum(Departures):
             next_at = np.searchsorted([one.epoch for one in starts], epochs, "right")
             begins = np.array([*(one.start_offset for one in starts), LAST_OFFSET], np.int64)
             otherwise |= begins[next_at] < ends
+            if (before := log.epochs_before) is not None:
+                is_border, is_below = ends == log.base[0], ends <= log.base[0]
+                otherwise |= (is_border & (epochs < before.start)) | (
+                    is_below & (epochs >= before.stop)
+                )
+            in_open = (log.transaction_at(end) is not None for end in ends.tolist())
+            otherwise |= np.fromiter(in_open, np.bool_, len(ends))
             if log.label not in self.confirmed_ends and log.label not in self.fork_starts:
                 held |= is_at
         paths = np.array([one.path for one in found], object)
@@ -102,10 +110,43 @@ class Quorum(Departures):
             newer = self._newer_below(log, snapshot)
             if newer is not None:
                 return f"a newer epoch than {epoch} begins at offset {newer.start_offset} of {log.label}"
+        if (inside := self.open_transaction(snapshot)) is not None:
+            return f"offset {end} of {inside[0].label} lies inside {inside[1].words}"
+        if (begins := self.start_against(snapshot)) is not None:
+            return begins[1]
         if (own := snapshot.epoch_of_batches) is not None:
             return f"its batches are of epoch {own}, not of epoch {epoch}"
         # Clocks go back: where a log holds its last offset, times say nothing against it.
         return None if is_held or stamp is None else self._belied_by_times(logs, end, epoch, stamp)
+
+    def open_transaction(self, snapshot: SnapshotView) -> tuple[LogView, Transaction] | None:
+        """The metadata transaction inside which a snapshot ends, and a log that tells it, sooner the
+        replica's own. No Kafka takes a snapshot there (MetadataLoader).
+        """
+        if snapshot.path not in self.told_otherwise:
+            return None
+        for log in sorted(self.peers, key=lambda one: one.label != snapshot.replica):
+            found = log.transaction_at(snapshot.end_offset)
+            if found is not None and snapshot.end_offset <= self._speaks_to(log, snapshot):
+                return log, found
+        return None
+
+    def start_against(self, snapshot: SnapshotView) -> tuple[LogView, str] | None:
+        """A log, sooner the replica's own, that begins where a snapshot ends, or behind, with a batch
+        before which there cannot be that epoch, and why; None also where a log holds its last offset.
+        """
+        if snapshot.path not in self.told_otherwise:
+            return None
+        end, found = snapshot.end_offset, list[tuple[LogView, str]]()
+        for log in sorted(self.peers, key=lambda one: one.label != snapshot.replica):
+            before, goes_to = log.epochs_before, self._speaks_to(log, snapshot)
+            if log.index_at(end - 1) >= 0 and end <= goes_to:
+                return None
+            if before is None or not end <= (start := int(log.base[0])) < goes_to:
+                continue
+            if snapshot.epoch >= before.stop or (start == end and snapshot.epoch < before.start):
+                found.append((log, _begins(log, snapshot.epoch)))
+        return next(iter(found), None)
 
     def _speaks_to(self, log: LogView, snapshot: SnapshotView) -> int:
         """How far a log speaks against a snapshot."""
@@ -267,3 +308,15 @@ class Quorum(Departures):
             return []
         moved = [one for one in self.moved_voters if one in self.voting.missing]
         return moved if len(self.voter_set.ids) - len(moved) < self.bounds.majority else []
+
+
+def _begins(log: LogView, epoch: int) -> str:
+    """How a log begins that nothing of an epoch can lie before, in words."""
+    start, first = int(log.base[0]), int(log.raw_epochs[0])
+    if epoch > first:
+        return f"offset {start} is still of epoch {first} in the log of {log.label}"
+    if epoch == first:
+        return f"epoch {first} begins only at offset {start} in the log of {log.label}, with a LeaderChange"
+    return (
+        f"offset {start} is of epoch {first} in the log of {log.label}, and no epoch begins there"
+    )

@@ -8,6 +8,7 @@ Frequency of Compaction", KAFKA-14240, open-im-server#2903, mojaloop#4259.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -26,12 +27,14 @@ from kraftlog.quorum.evidence import (
     SegmentEvidence,
     SideFile,
 )
+from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.voters import by_records
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
+from kraftlog.state.tables import BEGIN
 
 
 def disk_of(quorum: Quorum, log: LogView) -> Disk:
@@ -41,8 +44,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
     start, vector = one.segments[0].base_offset if one.segments else 0, _vector(log, last, end)
     if cut is None and last is not None and vector.end_offset < (log.end_offset or 0):
         cut = f"its last segment, {last.name}, ends there"
-    snapshots = quorum.snapshots_of(log.label)
-    shipped = [each for each in snapshots if each.is_named_as_shipped]
+    shipped = [each for each in quorum.snapshots_of(log.label) if each.is_named_as_shipped]
     return Disk(
         start,
         vector,
@@ -60,8 +62,8 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         ),
         cut,
         tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end), *_unopened(log, end)))),
-        tuple(_bad_records(one.log, log.contents)),
-        (*_notes(log, end), *_without_vote(log, snapshots)),
+        (*_bad_records(one.log, log.contents), *_begun_nowhere(quorum, log)),
+        (*_notes(log, end), *_without_vote(quorum, log)),
         tuple(_issues(one.log, log.contents, _NEWER)),
         bool(log.unread_segments),
     )
@@ -206,6 +208,20 @@ def _bad_records(batches: BatchColumns, contents: tuple[Content, ...]) -> Iterat
     yield from _issues(batches, contents, REFUSED)
 
 
+def _begun_nowhere(quorum: Quorum, log: LogView) -> Iterator[BadRecord]:
+    """The end of a metadata transaction whose Begin a controller does not read, as its newest snapshot
+    ends behind that. Source: Kafka's OffsetControlManager.
+    """
+    loaded = [one for one in quorum.loadable_snapshots(log.label) if one.is_named_as_shipped]
+    if not loaded or quorum.open_transaction(loaded[-1]) is None:
+        return
+    marks = (mark for mark in log.transaction_marks if mark[0] >= loaded[-1].end_offset)
+    for offset, row, one in islice(marks, 1):
+        if one.type != BEGIN and is_controller(quorum, log.evidence):
+            last = int(log.evidence.log.last_offsets[row])
+            yield BadRecord(offset, "it ends a metadata transaction, and none is open", last)
+
+
 def _without_records(batches: BatchColumns) -> Longs:
     return np.flatnonzero(batches.crc_valid & (batches.record_counts < 1))
 
@@ -236,11 +252,11 @@ def _notes(log: LogView, end_row: int) -> Iterator[str]:
             yield f"{file.name} is not named as Kafka names its snapshots, so Kafka does not find it"
 
 
-def _without_vote(log: LogView, snapshots: list[SnapshotView]) -> Iterator[str]:
+def _without_vote(quorum: Quorum, log: LogView) -> Iterator[str]:
     """A newest snapshot that has lost the voters: what names them below its end is not read."""
-    newest = max((one for one in snapshots if one.is_live), key=lambda one: one.id, default=None)
+    newest = quorum.loaded_snapshot(log.label)
     if newest is None or newest.voters or newest.has_unread_voters or newest.is_damaged:
         return
-    for named in by_records([log], snapshots):
+    for named in by_records([log], quorum.snapshots_of(log.label)):
         if named.since[1] <= newest.end_offset:
             yield f"{newest.evidence.name} names no voter, so the node does not vote with it"

@@ -190,8 +190,7 @@ class _Judge:
     def _unread(self, log: LogView, votes: bool) -> str | None:
         """Which file could not be read on which the answer depends, and why."""
         kinds = (*_TO_START, *_OF_THE_END) if votes else _TO_START
-        held = self.quorum.snapshots_of(log.label)
-        newest = max(held, key=lambda one: one.id, default=None)
+        newest = self.quorum.loaded_snapshot(log.label)
         if newest is not None and newest.evidence.problem:
             return f"{newest.evidence.name} could not be read ({newest.evidence.problem})"
         return next((one.words for one in log.evidence.unread if one.kind in kinds), None)

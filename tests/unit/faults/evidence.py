@@ -180,7 +180,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "snapshot_ahead_of_log": {
         "log_end_offset": int, "snapshot_end_offset": int, "set_aside": str, "asks": str,
     },
-    "snapshot_batch_aligned": {"batches": {str: [int]}},
+    "snapshot_batch_aligned": {
+        "batches": {str: [int]}, "transaction_begins": int, "transaction_ends": (int, None),
+    },
     "snapshot_below_log_start": {"log_start_offset": int},
     "snapshot_epoch_agrees": {
         "epochs_in_logs": {str: int}, "batches_of_other_epoch": int, "newer_epoch_from": int,

@@ -535,3 +535,66 @@ def _(nodes: list[Node]) -> None:
     for node in nodes:
         node.checkpoint(6, 1).unlink()
     nodes[2].checkpoint(13, 2).write_bytes(snapshot(healthy_state(), 2, LATER))
+
+
+def in_transaction(end: int, *last: bytes) -> Damage:
+    """A transaction from offset 12 on, and a snapshot of voter 3 with this end."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            for offset, value in enumerate((TRANSACTION["begin"], NO_OP, *last), 12):
+                node.append(Batch(offset, 2, (value,), None, LATER))
+        nodes[2].checkpoint(end, 2).write_bytes(snapshot(healthy_state(), 2, LATER))
+
+    return damage
+
+
+for _last in ("end", "abort"):
+    for _end, _sound in ((13, 12), (14, 15)):
+        fault(
+            "snapshot_batch_aligned", "critical", "3", _end,
+            says="inside the metadata transaction of offsets 12 to 14 (log of 3)",
+            sound=in_transaction(_sound, TRANSACTION[_last]),
+        )(in_transaction(_end, TRANSACTION[_last]))  # fmt: skip
+fault(
+    "snapshot_batch_aligned", "critical", "3", 13,
+    says="that is open from offset 12 on", sound=in_transaction(12),
+)(in_transaction(13))  # fmt: skip
+
+
+def begins_at(start: int, *ends: tuple[int, int], usual: tuple[int, int] | None = None) -> Damage:
+    """All logs begin at an offset of epoch 2: voter 1 has snapshots of these ids, all have the usual."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            for path in (node.segment(0), node.segment(6), node.checkpoint(6, 1)):
+                path.unlink()
+            kept = [one for one in healthy_log() if one.base >= start]
+            node.segment(start).write_bytes(b"".join(one.raw() for one in kept))
+            node.epochs([(2, start)])
+            for end, epoch in (
+                *(() if usual is None else (usual,)),
+                *(ends if node is nodes[0] else ()),
+            ):
+                ms = max(one.ms for one in healthy_log() if one.end <= end)
+                node.checkpoint(end, epoch).write_bytes(snapshot(STORED, epoch, ms))
+
+    return damage
+
+
+fault(
+    "snapshot_epoch_agrees", "critical", "1", 7, sound=begins_at(8, usual=(8, 1)),
+    says="epoch 2 begins only at offset 8 in the log of 1, with a LeaderChange. A node that starts from it would claim the wrong history. Set it aside: the node then begins",
+)(begins_at(8, (8, 2), usual=(8, 1)))  # fmt: skip
+fault(
+    "snapshot_epoch_agrees", "critical", "1", 8, sound=begins_at(9, usual=(9, 2)),
+    says="offset 9 is of epoch 2 in the log of 1, and no epoch begins there",
+)(begins_at(9, (9, 1), usual=(9, 2)))  # fmt: skip
+fault(
+    "snapshot_epoch_agrees", "critical", "1", 9, also="log_start_covered",
+    says="No other snapshot at hand reaches the start of its log: keep all folders",
+)(begins_at(10, (10, 3)))  # fmt: skip
+fault(
+    "snapshot_epoch_agrees", "warning", "1", 3, sound=begins_at(10, (4, 1), usual=(10, 2)),
+    says="offset 10 is still of epoch 2 in the log of 1. Kafka deletes it at its next start",
+)(begins_at(10, (4, 3), usual=(10, 2)))  # fmt: skip
