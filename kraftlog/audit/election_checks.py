@@ -24,13 +24,18 @@ from kraftlog.quorum.joining import (
     Joining,
     busiest_hour,
     elections_in,
-    fetch_settings,
     is_controller,
     stuck,
 )
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.settings import FETCH_TIMEOUT, FETCHED_SNAPSHOT_BYTES, REQUEST_TIMEOUT, ROLES
+from kraftlog.quorum.settings import (
+    FETCH_TIMEOUT,
+    FETCHED_SNAPSHOT_BYTES,
+    REQUEST_TIMEOUT,
+    ROLES,
+    number_of,
+)
 from kraftlog.quorum.shortfalls import voted_down
 
 
@@ -123,10 +128,13 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
     for one in stuck(quorum):
         wanted, own = one.wanted.evidence, one.log.evidence
         size = wanted.size_bytes
-        settings = fetch_settings(own)
-        timeout, chunk = settings.answer_ms, min(size, settings.chunk.value)
+        chunk, fetch_ms, request_ms = (
+            number_of(own, name).value
+            for name in (FETCHED_SNAPSHOT_BYTES, FETCH_TIMEOUT, REQUEST_TIMEOUT)
+        )
+        timeout = min(fetch_ms, request_ms)
         rate, former = (
-            int(part * 1000 / max(1, timeout)) for part in (chunk, min(size, FORMER_FETCH_BYTES))
+            int(min(size, part) * 1000 / max(1, timeout)) for part in (chunk, FORMER_FETCH_BYTES)
         )
         yield BadRow(
             one.log.label,
@@ -149,8 +157,8 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
                 "part_size_bytes": one.part.evidence.size_bytes if one.part else None,
                 "part_stalled_ms": one.stalled_ms,
                 "least_bytes_per_second": rate,
-                "fetch_timeout_ms": settings.timeout.value,
-                "request_timeout_ms": settings.request_timeout.value,
+                "fetch_timeout_ms": fetch_ms,
+                "request_timeout_ms": request_ms,
             },
         )
 

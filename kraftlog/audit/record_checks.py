@@ -292,15 +292,16 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
             for one in replicas
             if (own := quorum.loaded_snapshot(one)) is not None and own.evidence.name == name
         ]
-        stops = ""
+        stops, halts = "", issue.kind == END_MARKER and place.in_log
         severity: Severity | None = None
-        if issue.kind == END_MARKER and place.in_log:
+        if halts:
             severity = "critical"
             stops = f"Kafka fails over it while it opens the log, wherever a snapshot ends: {replicas_text(replicas)} cannot start. "
         elif issue.kind in REFUSED:
             stops = "Kafka's reader refuses it, and a node that reads it stops. "
             if readers := starting(place):
                 severity = "critical" if issue.kind == LEVEL else None
+                halts = severity is not None and readers == replicas
                 stops = f"{stops}A start of {replicas_text(readers)} reads it. "
             elif newest and not place.in_log:
                 severity, stops = "critical", f"{stops}A start begins with this file. "
@@ -312,6 +313,7 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
             f"{sentence(_record(place, issue))} breaks a rule of metadata records: {issue.text}. {stops}{_RULE_ADVICE}{and_held_by(replicas)}{and_more(more)}",
             replicas=replicas,
             more=more,
+            **({"stops": NODES} if halts else {}),
         )
         yield replace(row, severity=severity)
     yield from told_once(_compressed(quorum))

@@ -330,12 +330,12 @@ def called(quorum: Quorum, log: LogView) -> str:
 
 _HEAD_END = r"(?P<end>[:;](?= )|\.(?= |$)|, so that )"
 _ASIDE = r"(?P<aside> \([^()]*\))"
-_HEAD_LIMIT = 240
+_HEAD_LIMIT = 140
 
 
 def head(message: str, names: Iterable[str] = ()) -> str:
     """What is wrong in a few words: the beginning of a message, up to its reasons and without what
-    stands in brackets. Names of folders can hold anything: none ends it, and they are not counted.
+    stands in brackets; of a long one, whole clauses. Names of folders can hold anything: none ends it, and they are not counted.
     """
     whole = map(re.escape, sorted(names, key=len, reverse=True))
     parts = [rf" \({one}\)|(?<!\w){one}(?!\w)" for one in whole]
@@ -349,4 +349,7 @@ def head(message: str, names: Iterable[str] = ()) -> str:
             break
     else:
         text += message[start:]
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    return f"{cut.rpartition(', ')[0] or cut}…"

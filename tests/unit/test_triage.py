@@ -330,8 +330,9 @@ def test_small_words() -> None:
         ("of topic a (id b) it ends: look", "of topic a it ends"),
         ("it ends, so that it is over", "it ends"),
         ("at 12:30 of 1.5 it ends", "at 12:30 of 1.5 it ends"),
-        ("x" * 240, "x" * 240),
-        ("x" * 241, "x" * 239 + "…"),
+        ("x" * 140, "x" * 140),
+        ("x" * 141, "x" * 139 + "…"),
+        (f"it ends here, {'x' * 140}", "it ends here…"),
     ],
 )
 def test_a_message_in_a_few_words(message: str, told: str) -> None:
@@ -350,5 +351,5 @@ def test_no_name_ends_the_few_words(name: str) -> None:
         assert head(f"{begin} (here): now", names) == begin
         assert head(f"{begin}. Look at it", names) == begin
         assert head(f"{begin}.", names) == begin
-    long = f"{name} {'x' * 240}"
-    assert head(long, names) == long[: len(name) + 239] + "…"
+    long = f"{name} {'x' * 140}"
+    assert head(long, names) == long[: len(name) + 139] + "…"

@@ -149,7 +149,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "record_rules": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],
-        "more": int, "batches": int,
+        "more": int, "batches": int, "stops": str,
     },
     "record_type_known": {
         "batch_id": str, "record_index": int, "kind": str, "detail": str, "replicas": [str],
