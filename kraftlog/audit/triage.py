@@ -328,7 +328,7 @@ def called(quorum: Quorum, log: LogView) -> str:
     return f"{role} {node}" if is_named else f"{role} {node} ({log.label})"
 
 
-_HEAD_END = r"(?P<end>[:;](?= )|\.(?= |$)|, so that )"
+_HEAD_END = r"(?P<end>[:;](?= )|\.(?= |$)|, so that )|(?P<pause>, )"
 _ASIDE = r"(?P<aside> \([^()]*\))"
 _HEAD_LIMIT = 140
 
@@ -339,17 +339,17 @@ def head(message: str, names: Iterable[str] = ()) -> str:
     """
     whole = map(re.escape, sorted(names, key=len, reverse=True))
     parts = [rf" \({one}\)|(?<!\w){one}(?!\w)" for one in whole]
-    text, start, limit = "", 0, _HEAD_LIMIT
+    text, start, limit, clause = "", 0, _HEAD_LIMIT, 0
     for found in re.finditer("|".join([*parts, _ASIDE, _HEAD_END]), message):
-        if found["aside"] is None and found["end"] is None:
+        if found["pause"]:
+            here = len(text) + found.start() - start
+            clause = here if here < limit else clause
+        elif found["aside"] is None and found["end"] is None:
             limit += len(found[0])
-            continue
-        text, start = text + message[start : found.start()], found.end()
-        if found["end"]:
-            break
+        else:
+            text, start = text + message[start : found.start()], found.end()
+            if found["end"]:
+                break
     else:
         text += message[start:]
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
-    return f"{cut.rpartition(', ')[0] or cut}…"
+    return text if len(text) <= limit else f"{text[: clause or limit - 1]}…"

@@ -192,8 +192,10 @@ class Lake:
             return found.to_table(columns=list(columns) if columns else None, filter=chosen)
         except (OSError, pa.ArrowInvalid) as error:
             told = why(self.path(name), error) if isinstance(error, OSError) else "it is broken"
+            # A run sees by itself what is not there in its full size.
+            again = "" if isinstance(error, FileNotFoundError) else " with --verify"
             raise LakeError(
-                f"{self.path(name)}: a file of this table cannot be read ({told}); run over the input with --verify, which rebuilds what the input still holds"
+                f"{self.path(name)}: a file of this table cannot be read ({told}); run over the input{again}, which rebuilds what the input still holds"
             ) from error
 
     def dataset(self, name: str, version: int | None = None) -> ds.Dataset:

@@ -146,7 +146,7 @@ def test_a_run_that_goes_on_has_lost_nothing(lab: Killed) -> None:
     assert "; run 2 is not finished: the next run" in lake_damage(options).summary
     assert "holds no rows" not in lake_damage(options).summary
     lab.run(lake)
-    assert lake_damage(options).summary.endswith("all there in full size")
+    assert lake_damage(options).summary.endswith("all there in full size, each was opened")
 
 
 def vacuum(*names: str) -> Callable[[Path], None]:
