@@ -247,7 +247,7 @@ def settings(joiner: Staged) -> Iterator[Path]:
     file.write_text(kept)
 
 
-@pytest.mark.parametrize("raised", [(), ("fetch",), ("request",), ("fetch", "request")])
+@pytest.mark.parametrize("raised", [(), ("fetch",), ("request",)])
 def test_a_piece_that_takes_longer_than_a_timeout_never_comes(
     raised: tuple[str, ...], joiner: Staged, settings: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
