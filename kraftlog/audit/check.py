@@ -23,10 +23,6 @@ ActionKey = Literal[
 """What a finding asks for; `report.actions` says it in words."""
 RANK: dict[str, int] = {"critical": 0, "warning": 1, "info": 2}
 
-FINDING_LIMIT = 20
-"""How many findings of one check are told apart for one replica; the last of them counts the rest.
-"""
-
 
 @dataclass(frozen=True, slots=True)
 class BadRow:

@@ -132,7 +132,7 @@ def _strays(quorum: Quorum) -> Iterator[BadRow]:
             f"{sentence(called(quorum, log))} holds the log of another quorum: it shares no batch with the other copies{nowhere}. "
             "The files of another cluster were put there, or the quorum was formed anew without this log. Nothing of it counts here. "
             f"Kafka does not notice, as it compares offsets and epochs alone: {_when_started(quorum, log)}. Do not start this node as it is. "
-            f"{fetch_again(quorum, label)} If what was lost is in this folder, keep it, and give it to kraftlog by itself."
+            f"{fetch_again(quorum, label)[0]} If what was lost is in this folder, keep it, and give it to kraftlog by itself."
         )
         evidence, end = {"voter_directories": sorted(named)}, log.end_offset
         yield (
@@ -206,7 +206,7 @@ def _why_two_histories(comparison: Comparison) -> str:
 def _committed_advice(quorum: Quorum, side: Side) -> str:
     if side.by_majority:
         log = side.comparison.one
-        return f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)}"
+        return f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)[0]}"
     return "Restart neither before you know which one is right: compare with a backup."
 
 
@@ -242,7 +242,7 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
         log = side.comparison.one
         alone = sorted((one.label for one in quorum.holding(log, offset)), key=natural)
         stand = "stands" if len(alone) == 1 else "stand"
-        return f"{sentence(replicas_text(alone))} {stand} against the others. {fetch_again(quorum, log.label)}"
+        return f"{sentence(replicas_text(alone))} {stand} against the others. {fetch_again(quorum, log.label)[0]}"
     return "No majority at hand decides: compare both with a backup before either starts."
 
 

@@ -13,7 +13,6 @@ from kraftlog.audit.check import ActionKey, BadRow, Severity, at_batch, check
 from kraftlog.audit.triage import (
     and_more,
     at_same_place,
-    capped,
     instead_of,
     may_be_emptied,
     offsets_of,
@@ -23,6 +22,7 @@ from kraftlog.log import names
 from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_text, sentence
+from kraftlog.quorum.capping import capped
 from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.evidence import ReplicaEvidence, SegmentEvidence
 from kraftlog.quorum.logview import LogView

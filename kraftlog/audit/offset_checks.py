@@ -12,10 +12,11 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.triage import and_more, capped, offsets_of, remedy
+from kraftlog.audit.triage import and_more, offsets_of, remedy
 from kraftlog.log import names
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are, offsets_text, sentence
+from kraftlog.quorum.capping import capped
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
 

@@ -17,7 +17,6 @@ from kraftlog.audit.state_rules import NODES
 from kraftlog.audit.triage import (
     and_held_by,
     and_more,
-    capped,
     holding,
     instead_of,
     replicas_text,
@@ -27,6 +26,7 @@ from kraftlog.log.batch import CODEC_MASK, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import counted, numbers, sentence, voters_text
+from kraftlog.quorum.capping import capped
 from kraftlog.quorum.content import END_MARKER, KRAFT_VOTERS, LEVEL, REFUSED, RULES, UNKNOWN
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView, voter_ids
@@ -97,9 +97,14 @@ def _issues(
     issues of each of some kinds, in each part of what it holds.
     """
     for _, held in groupby(found, key=lambda place: place.replica):
-        issues = ((one, each) for one in held for each in one.issues(kinds))
-        for (place, issue), more in capped(
-            issues, lambda one: (one[1].kind, part_of(one[0])), lambda one: one[1].more
+        issues = (
+            (one, each, part)
+            for one in held
+            for part in [part_of(one)]
+            for each in one.issues(kinds)
+        )
+        for (place, issue, _), more in capped(
+            issues, lambda one: (one[1].kind, one[2]), lambda one: one[1].more
         ):
             yield place, issue, more
 

@@ -14,9 +14,10 @@ from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import RANK, BadRow, Check
 from kraftlog.audit.coverage import Coverage, JudgedRange, judged_ranges
 from kraftlog.audit.end_checks import voters_present
-from kraftlog.audit.triage import and_more, capped
+from kraftlog.audit.triage import and_more
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.failures import in_short
+from kraftlog.quorum.capping import capped
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.triage import and_more, capped, restore_vote
+from kraftlog.audit.triage import and_more, restore_vote
 from kraftlog.log import names
 from kraftlog.plain import counted
+from kraftlog.quorum.capping import capped
 from kraftlog.quorum.ends import last_cut, reached_by
 from kraftlog.quorum.epochs import claimed_of, offset_for_leader_epoch, vector_of
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence

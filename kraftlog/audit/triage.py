@@ -6,14 +6,13 @@ what to do. Source: the triage of corrupt ranges.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
-from kraftlog.audit.check import FINDING_LIMIT, ActionKey, BadRow
+from kraftlog.audit.check import ActionKey, BadRow
 from kraftlog.plain import natural, sentence, some
 from kraftlog.quorum.ends import unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
@@ -21,8 +20,6 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import forgotten_vote
 from kraftlog.quorum.snapshots import SnapshotView
-
-T = TypeVar("T")
 
 
 def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | None]:
@@ -50,9 +47,10 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
     """(what to do, evidence) for a replica that lost offsets [start, end)."""
     holders = intact_elsewhere(quorum, label, start, end)
     if holders:
+        todo, asks = fetch_again(quorum, label)
         return (
-            f"{sentence(holding(holders))} the same offsets intact. {fetch_again(quorum, label)}",
-            {"held_intact_by": holders, **asks_of_log(quorum, label)},
+            f"{sentence(holding(holders))} the same offsets intact. {todo}",
+            {"held_intact_by": holders, **asks},
         )
     snapshot = max(
         (s for s in quorum.credible_snapshots if s.end_offset >= (end or start + 1)),
@@ -130,36 +128,28 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
     )
 
 
-def fetch_again(quorum: Quorum, label: str) -> str:
-    """How a damaged log is replaced; where too few voters are whole, without emptying any."""
+def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
+    """How a damaged log is replaced; where too few voters are whole, without emptying any. And what a
+    finding asks for by that: that nothing is restarted, where no copy can take its place.
+    """
     log = quorum.by_label[label]
     if may_be_emptied(quorum, log):
-        return "Before this node starts, set its log folder aside and let it fetch the log again."
-    best = _best_whole(quorum, log)
+        return (
+            "Before this node starts, set its log folder aside and let it fetch the log again.",
+            {},
+        )
+    end = _may_be_committed_with(quorum, log)
+    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one, end)]
+    best = max(
+        whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
+    )
     todo = (
         "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
         if best is None
         else f"Before this node starts, put the log folder of replica {best.label} in the place of its own, with its own quorum-state in it"
     )
-    return f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
-
-
-def _best_whole(quorum: Quorum, log: LogView) -> LogView | None:
-    """The whole copy that takes the place of a log which must not be emptied."""
-    end = _may_be_committed_with(quorum, log)
-    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one, end)]
-    return max(
-        whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
-    )
-
-
-def asks_of_log(quorum: Quorum, label: str) -> dict[str, ActionKey]:
-    """What a finding asks for whose log is to be fetched again (`fetch_again`): where none may be
-    emptied, and no copy can take its place, that nothing is restarted.
-    """
-    log = quorum.by_label[label]
-    may_go = may_be_emptied(quorum, log) or _best_whole(quorum, log) is not None
-    return {} if may_go else {"asks": "stop"}
+    told = f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
+    return told, {"asks": "stop"} if best is None else {}
 
 
 def instead_of(
@@ -193,7 +183,7 @@ def instead_of(
     best, holders = best_cover(log, fit)
     if best is not None:
         return f"Set it aside, and take {best.evidence.name} from {replicas_text(holders)}."
-    return f"No replica at hand has one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)}"
+    return f"No replica at hand has one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)[0]}"
 
 
 def best_cover(
@@ -236,9 +226,10 @@ def at_same_place(
     other.sort(key=natural)
     evidence = {"same_bytes_on": same, "other_bytes_on": other}
     if other and not same:
+        todo, asks = fetch_again(quorum, log.label)
         return (
-            f"{sentence(holding(other))} another batch there. {fetch_again(quorum, log.label)}",
-            evidence | asks_of_log(quorum, log.label),
+            f"{sentence(holding(other))} another batch there. {todo}",
+            evidence | asks,
         )
     if same:
         return (
@@ -256,29 +247,6 @@ def replicas_text(labels: list[str]) -> str:
 def holding(labels: list[str]) -> str:
     """Replicas and their verb: replica 1 holds, or replicas 1 and 3 hold."""
     return f"{replicas_text(labels)} {'holds' if len(labels) == 1 else 'hold'}"
-
-
-def capped(
-    rows: Iterable[T],
-    kind_of: Callable[[T], Hashable] = lambda row: None,
-    more_of: Callable[[T], int] = lambda row: 0,
-) -> Iterator[tuple[T, int]]:
-    """(row, how many more it stands for) of the first rows of each kind: the last of these stands
-    for all of its kind that are not told, others only for those that they stood for before.
-    """
-    told: list[tuple[T, int]] = []
-    counts: Counter[Hashable] = Counter()
-    last: dict[Hashable, int] = {}
-    for row in rows:
-        kind, more = kind_of(row), more_of(row)
-        counts[kind] += 1
-        if counts[kind] <= FINDING_LIMIT:
-            last[kind] = len(told)
-            told.append((row, more))
-        else:
-            _, known = told[last[kind]]
-            told[last[kind]] = told[last[kind]][0], known + 1 + more
-    yield from told
 
 
 def told_once(rows: Iterable[BadRow]) -> Iterator[BadRow]:

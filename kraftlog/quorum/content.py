@@ -33,6 +33,7 @@ from kraftlog.log.names import LAST_OFFSET
 from kraftlog.message.catalogue import CONTROL_MARKERS, known_spec
 from kraftlog.native.kernel import Headers
 from kraftlog.plain import counted
+from kraftlog.quorum.capping import capped
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.state.shapes import KRAFT_VERSION as KRAFT_LEVEL
 from kraftlog.state.shapes import newer_level
@@ -75,8 +76,6 @@ a batch's last record, and the limit of what we unpack is only ours.
 """
 
 FEATURE, KRAFT_VERSION, KRAFT_VOTERS = "FEATURE_LEVEL_RECORD", "KRAFT_VERSION", "KRAFT_VOTERS"
-ISSUE_LIMIT = 20
-"""So many issues of each kind are kept of one batch; all are counted."""
 _KIND_LIMIT = 100
 """So many kinds are told apart, where each thing that a newer Kafka wrote is one of its own."""
 _INDEX = re.compile(r"\[\d+\]")
@@ -108,20 +107,16 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
 
 def _first_of_each(issues: Iterable[RecordIssue]) -> tuple[RecordIssue, ...]:
     """The first issues of each kind; the last of a kind counts those that are not kept."""
-    kept: list[RecordIssue] = []
-    counts: Counter[tuple[str, str]] = Counter()
-    last: dict[tuple[str, str], int] = {}
-    for issue in issues:
+    kinds: set[tuple[str, str]] = set()
+
+    def kind_of(issue: RecordIssue) -> tuple[str, str]:
         kind = issue.kind, issue.text if issue.kind == UNKNOWN else ""
-        if kind not in counts and len(counts) >= _KIND_LIMIT:
+        if kind not in kinds and len(kinds) >= _KIND_LIMIT:
             kind = issue.kind, ""
-        counts[kind] += 1
-        if counts[kind] <= ISSUE_LIMIT:
-            last[kind] = len(kept)
-            kept.append(issue)
-    for kind, at in last.items():
-        kept[at] = replace(kept[at], more=max(0, counts[kind] - ISSUE_LIMIT))
-    return tuple(kept)
+        kinds.add(kind)
+        return kind
+
+    return tuple(replace(one, more=more) if more else one for one, more in capped(issues, kind_of))
 
 
 def odd_headers(headers: Headers) -> npt.NDArray[np.bool_]:

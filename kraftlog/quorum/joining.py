@@ -59,14 +59,6 @@ class FetchSettings:
     timeout: Number
     request_timeout: Number
 
-    @property
-    def answer_ms(self) -> int:
-        """How long an answer may take. The fetch timeout makes the node a candidate; at the request
-        timeout it closes the connection, whatever has come of the answer. Source: Kafka's
-        KafkaNetworkChannel, NetworkClient and InFlightRequests.
-        """
-        return min(self.timeout.value, self.request_timeout.value)
-
 
 def fetch_settings(
     replica: ReplicaEvidence | None,

@@ -97,7 +97,10 @@ class Way:
 
     @property
     def answer_ms(self) -> int:
-        """How long an answer may take."""
+        """How long an answer may take. The fetch timeout makes the node a candidate; at the request
+        timeout it closes the connection, whatever has come of the answer. Source: Kafka's
+        KafkaNetworkChannel, NetworkClient and InFlightRequests.
+        """
         return min(self.timeouts.values())
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.audit.issues import ISSUE_LIMIT
 from kraftlog.audit.run import AuditResult
-from kraftlog.quorum.content import ISSUE_LIMIT as CONTENT_LIMIT
+from kraftlog.quorum.capping import FINDING_LIMIT as CONTENT_LIMIT
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,

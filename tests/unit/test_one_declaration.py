@@ -242,7 +242,7 @@ def test_a_rule_of_the_state(copy: Path) -> None:
         tasks.run_tasks = lambda spark, count, work: [x for at in range(count) for x in work(at)]
         tasks.setting_of = lambda spark, key, default: default
 
-        from kraftlog.audit import triage
+        from kraftlog.quorum import capping
         from kraftlog.config import load_options
         from kraftlog.pipeline import steps
         def told(rows):
@@ -260,7 +260,7 @@ def test_a_rule_of_the_state(copy: Path) -> None:
             assert done.exit_code == 0
             return told(done.judged.lines())
 
-        triage.FINDING_LIMIT = 1000
+        capping.FINDING_LIMIT = 1000
         text, _ = printed("audit", "--input", quorum, "--format", "json")
         records = "records", f"{quorum}/1", "--format", "json"
         steps._contracts = lambda *_: 0

@@ -13,7 +13,6 @@ from kraftlog.audit.triage import (
     and_more,
     at_same_place,
     called,
-    capped,
     head,
     holding,
     intact_elsewhere,
@@ -26,6 +25,7 @@ from kraftlog.audit.triage import (
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.plain import counted, natural, numbers, offsets_are, offsets_text, sentence, some
+from kraftlog.quorum.capping import capped
 from kraftlog.quorum.model import Quorum
 from tests.unit.audit_logs import (
     LIMITS,

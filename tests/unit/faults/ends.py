@@ -545,30 +545,32 @@ def _(nodes: list[Node]) -> None:
 
 
 def _removed(nodes: list[Node], *holders: int) -> None:
-    """Voter 2 is removed and gone."""
+    """Voter 2 is removed by a record that these nodes hold."""
     for node in nodes:
         node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
     for at in holders:
         nodes[at].append(voters_batch(13, 2, 1, 3, ms=LATER))
+
+
+def _gone(nodes: list[Node], *holders: int) -> None:
+    """Voter 2 is removed and gone."""
+    _removed(nodes, *holders)
     shutil.rmtree(nodes[1].home)
 
 
 @fault(
-    "voters_present", "warning", None, sound=lambda nodes: _removed(nodes, 0, 2),
+    "voters_present", "warning", None, sound=lambda nodes: _gone(nodes, 0, 2),
     says="While that change may not be committed, voter 2 votes as before it",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Voters 2 and 3 can go on without the change."""
-    _removed(nodes, 0)
+    _gone(nodes, 0)
 
 
 def swapped(nodes: list[Node], *holders: int) -> None:
     """Voter 2 has a new disk, and is removed with its old one, to be added with the new one next."""
     nodes[1].meta(directory=9)
-    for node in nodes:
-        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
-    for at in holders:
-        nodes[at].append(voters_batch(13, 2, 1, 3, ms=LATER))
+    _removed(nodes, *holders)
 
 
 @fault(
