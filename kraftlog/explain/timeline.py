@@ -20,7 +20,7 @@ from kraftlog.explain.words import TopicNames, object_name, sentences
 from kraftlog.quorum.holdings import Range
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.restorable import lost_everywhere
+from kraftlog.quorum.restorable import untold_records
 from kraftlog.relations import moment as time_of
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.difference import of_key
@@ -39,7 +39,8 @@ class KnownHistory:
     """What is known of the history as a whole: who led which epoch, and what is committed:
     everything below `lower`, nothing from `upper` on (None: not known), and nothing of what the
     replicas in `never_committed` hold apart. Nothing of it is said of `foreign` replicas, which are
-    of another cluster. The states in `unknown` follow from nothing at hand. The logs end at `end`.
+    of another cluster. What the records in `unknown` (both ends included) changed, no file at hand
+    tells. The logs end at `end`.
     """
 
     leaders: Mapping[int, int]
@@ -54,19 +55,17 @@ class KnownHistory:
     def of(cls, quorum: Quorum) -> "KnownHistory":
         """From the logs and the bounds of a quorum."""
         leaders = {epoch: one for log in quorum.peers for epoch, one in log.leaders.items()}
-        bounds, unknown = quorum.bounds, tuple(lost_everywhere(quorum))
+        bounds, unknown = quorum.bounds, untold_records(quorum)
         proven = quorum.never_committed
         end = max((log.end_offset or 0 for log in quorum.peers), default=0)
         return cls(leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown, end)
 
     def untold(self, subject: Subject) -> Iterator[Range]:
         """The offsets (both ends included) that may have changed a subject, of which nothing can be
-        told; what lies before the snapshot with which a history begins is not among them.
+        told.
         """
-        for low, high in self.unknown:
-            first, last = max(low - 1, 0), high - 1
-            asked = subject.kind != "offsets" or (first < subject.end and last >= subject.first)
-            if asked and (low > 0 or high == self.unknown[-1][1]):
+        for first, last in self.unknown:
+            if subject.kind != "offsets" or (first < subject.end and last >= subject.first):
                 yield first, last
 
     def leader(self, one: Moment) -> int | None:

@@ -10,7 +10,7 @@ epochs at the same offsets, KIP-595 ("Log Matching").
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from posixpath import relpath
@@ -77,7 +77,9 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
         yield {"kind": "finding", "change": "changed", "name": "findings", "text": text}
     else:
         findings = (lake.told_rows(FINDINGS, one["run_id"]) for one in (before, after))
-        yield from finding_changes(*map(placed, findings, replicas))
+        before_rows, after_rows = map(placed, findings, replicas)
+        at_hand = {row["replica"] for row in replicas[1]}
+        yield from finding_changes(before_rows, after_rows, at_hand)
     yield from _replicas(*replicas)
     yield from _elections(*map(elected_by, both("epochs"), replicas))
     old, new = (_History.of(lake, one) for one in (before, after))
@@ -89,6 +91,7 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
 
 
 _COMPARED = {"replicas", "epochs", "lineages"}
+UNSEEN = "(not known to be mended: replica {replica} is not at hand any more) "
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +219,12 @@ def placed(findings: Iterable[Row], replicas: Iterable[Row]) -> Iterator[Row]:
         yield {**row, "path": relpath(path, folder)} if path and folder else row
 
 
-def finding_changes(before: Iterable[Row], after: Iterable[Row]) -> Iterator[Row]:
+def finding_changes(
+    before: Iterable[Row], after: Iterable[Row], at_hand: Collection[str]
+) -> Iterator[Row]:
     """Findings that are new or gone, then those that have changed: that name other objects, or that
-    have only moved, as the end of a log does that is written to.
+    have only moved, as the end of a log does that is written to. What was found of a replica that
+    is not at hand any more is not known to be mended.
     """
     old, new = ({_key(row): row for row in rows} for rows in (before, after))
     came = [row for key, row in new.items() if key not in old]
@@ -226,16 +232,19 @@ def finding_changes(before: Iterable[Row], after: Iterable[Row]) -> Iterator[Row
     counts = [Counter(map(_subject, rows)) for rows in (came, went)]
     moved = {one for one in counts[0] if counts[0][one] == counts[1][one] == 1}
     yield from (_finding("new", row) for row in came if _subject(row) not in moved)
-    yield from (_finding("gone", row) for row in went if _subject(row) not in moved)
+    for row in went:
+        if _subject(row) not in moved:
+            is_judged = row["replica"] is None or row["replica"] in at_hand
+            yield _finding("gone", row, "" if is_judged else UNSEEN.format(**row))
     yield from (_finding("changed", row) for row in came if _subject(row) in moved)
     for key, row in new.items():
         if key in old and _names(row) != _names(old[key]):
             yield _finding("changed", row)
 
 
-def _finding(change: str, row: Row) -> Row:
+def _finding(change: str, row: Row, note: str = "") -> Row:
     name = f"{row['severity']} {row['check']}"
-    return {"kind": "finding", "change": change, "name": name, "text": row["message"]}
+    return {"kind": "finding", "change": change, "name": name, "text": note + row["message"]}
 
 
 def _subject(row: Row) -> tuple[Any, ...]:

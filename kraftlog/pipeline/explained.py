@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from kraftlog.errors import LakeError
 from kraftlog.explain.moments import SNAPSHOT, Moment
 from kraftlog.explain.subject import BROKER, TOPIC, Subject
 from kraftlog.explain.timeline import KnownHistory
 from kraftlog.log import names
 from kraftlog.pipeline.run import newest_run
-from kraftlog.quorum.holdings import Range, gaps
+from kraftlog.quorum.holdings import Range, untold
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import Row
 from kraftlog.state.arrow_events import in_offset_order
@@ -49,7 +50,9 @@ def _removed_by(table: StateTable) -> str | None:
 
 
 def known_in(lake: Lake) -> KnownHistory:
-    """What the newest run knew of leaders, and of what is committed."""
+    """What the newest run knew of leaders, and of what is committed.
+
+    Raises LakeError where its plans have not been made yet."""
     run_id = newest_run(lake)["run_id"]
     names = ["replica", "committed_lower", "committed_upper", "log_end_offset"]
     replicas = lake.rows_of_run("replicas", run_id, names)
@@ -68,7 +71,7 @@ def known_in(lake: Lake) -> KnownHistory:
     lower, upper = next(iter(bounds.values()), (0, None))
     ends = (row["log_end_offset"] or 0 for row in replicas if row["replica"] in bounds)
     end = max(ends, default=-1)
-    unknown = tuple(gaps(_known_states(lake, run_id), 0, end))
+    unknown = _untold(lake, run_id, foreign)
     proven = _never_committed(lake, run_id)
     return KnownHistory(leaders, lower, upper, proven, foreign, unknown, max(end, 0))
 
@@ -80,12 +83,19 @@ def faults_in(lake: Lake) -> list[Row]:
     return sorted(rows, key=lambda row: (row["path"], row["position"]))
 
 
-def _known_states(lake: Lake, run_id: str) -> list[Range]:
-    """The offsets at which the state is known, of all but other clusters' replicas."""
-    names = ["lineage", "fork_offset", "start_offset", "end_offset"]
-    rows = lake.rows_of_run("lineages", run_id, names)
-    own = (row for row in rows if row["lineage"] == MAIN or row["fork_offset"])
-    return [(row["start_offset"], row["end_offset"]) for row in own]
+def _untold(lake: Lake, run_id: str, foreign: frozenset[str]) -> tuple[Range, ...]:
+    """Records of which nothing tells what they changed, by what can be restored of the cluster's own
+    replicas.
+    """
+    names = ["replica", "start_offset", "end_offset", "source"]
+    rows = lake.rows_of_run("restorable", run_id, names)
+    if not rows:
+        raise LakeError(
+            f"{lake.root}: the newest run has not been planned yet; kraftlog run, or the metrics job, comes first"
+        )
+    own = [row for row in rows if row["replica"] not in foreign]
+    known = [(row["start_offset"], row["end_offset"]) for row in own if row["source"] is not None]
+    return untold(known, max((row["end_offset"] for row in own), default=-1))
 
 
 def _never_committed(lake: Lake, run_id: str) -> frozenset[str]:

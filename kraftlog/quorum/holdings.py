@@ -52,6 +52,14 @@ def gaps(ranges: Iterable[Range], start: int, end: int) -> Iterator[Range]:
         yield start, end
 
 
+def untold(known: Iterable[Range], furthest: int) -> tuple[Range, ...]:
+    """The records (ranges with both ends included) that lead from or to a state that none of the
+    known ranges has, up to the furthest state: nobody can tell what they changed.
+    """
+    spans = ((max(low - 1, 0), min(high, furthest - 1)) for low, high in gaps(known, 0, furthest))
+    return tuple((first, last) for first, last in spans if first <= last)
+
+
 @dataclass(frozen=True)
 class Held:
     """What one replica's files hold; or those of all copies, where `log` is that of the last link."""

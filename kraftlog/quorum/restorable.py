@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.quorum.chain import holds
-from kraftlog.quorum.holdings import Held, Range, gaps, kinship
+from kraftlog.quorum.holdings import Held, Range, gaps, kinship, untold
 from kraftlog.quorum.model import Quorum
 
 NO_BASE, HOLE, AFTER_END = "no_base", "hole", "after_end"
@@ -63,11 +63,22 @@ def lost_everywhere(quorum: Quorum) -> list[Range]:
     """Offsets up to the furthest end at hand whose state no replica of the quorum gives, whatever
     its history.
     """
+    known, furthest = _known(quorum)
+    return list(gaps(known, 0, furthest))
+
+
+def untold_records(quorum: Quorum) -> tuple[Range, ...]:
+    """Records of which no file at hand tells what they changed."""
+    return untold(*_known(quorum))
+
+
+def _known(quorum: Quorum) -> tuple[list[Range], int]:
+    """Where states can be rebuilt, and the furthest state that there was."""
     held = [Held.by(quorum, log) for log in quorum.peers]
     together = Held.together(quorum)
     every = [*held, together] if together is not None else held
     ranges = [span for one in every for span in one.ranges]
-    return list(gaps(ranges, 0, max((one.end_offset for one in held), default=-1)))
+    return ranges, max((one.end_offset for one in held), default=-1)
 
 
 # --- what a replica lacks ------------------------------------------------------------------------

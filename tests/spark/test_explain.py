@@ -24,6 +24,7 @@ SUBJECTS = {
         "topic audit.v1-4", "topic invoices.v1-4", "offsets 60-70", "offsets 2040-2060",
         "broker 12", "controller 5",
     ],
+    "steady-live": ["offsets 942-944", "topic orders.v2-23"],
 }  # fmt: skip
 NOT_THERE = [
     "topic nobody", "partition nobody-3", "nobody-3", "broker 99", "controller 99",
@@ -47,7 +48,7 @@ def case(
     """A golden case, and a lake of it: what is proven not to be committed, the audit knows."""
     lake = tmp_path_factory.mktemp(request.param) / "lake"
     options = load_options({"input": roots(request.param), "lake": str(lake)})
-    run_steps(InProcess, options, "decode", "materialize", "audit")
+    run_steps(InProcess, options, "decode", "materialize", "metrics", "audit")
     return request.param, lake
 
 
@@ -70,6 +71,19 @@ def test_the_same_from_the_lake_as_from_the_files(
         assert [_shown(row) for row in rows] == [_shown(row) for row in files], subject
         if subject.startswith("offsets"):
             assert [row["record_type"] for row in rows] == [row["record_type"] for row in files]
+
+
+def test_both_say_alike_what_nothing_tells(
+    case: tuple[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a log begins and a snapshot is gone, or a hole is in all copies."""
+    name, lake = case
+    said = []
+    for where in (["--input", *roots(name)], ["--lake", str(lake)]):
+        told(capsys, "topic nobody", *where)
+        main(["explain", "topic", "nobody", *where])
+        said.append([one for one in capsys.readouterr().err.splitlines() if "not known" in one])
+    assert said[0] == said[1]
 
 
 def test_of_what_is_not_there_both_tell_nothing(

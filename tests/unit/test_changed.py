@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kraftlog.explain.elections import elected_by
-from kraftlog.pipeline.changed import finding_changes, placed
+from kraftlog.pipeline.changed import UNSEEN, finding_changes, placed
 
 Row = dict[str, Any]
 
@@ -20,7 +20,8 @@ def finding(
 
 
 def changes(before: list[Row], after: list[Row]) -> list[tuple[str, str]]:
-    return [(one["change"], one["text"]) for one in finding_changes(before, after)]
+    at_hand = {"1", "2", "9"}
+    return [(one["change"], one["text"]) for one in finding_changes(before, after, at_hand)]
 
 
 def test_what_is_equal_is_not_told() -> None:
@@ -42,6 +43,11 @@ def test_a_copy_in_another_folder_is_the_same() -> None:
 def test_new_and_gone(replica: str | None) -> None:
     one, other = finding(replica, 3), finding("2", 3, "b")
     assert changes([one], [other]) == [("new", "b of 2 at 3"), ("gone", f"a of {replica} at 3")]
+
+
+def test_what_nobody_looked_at_again_is_not_called_mended() -> None:
+    note = UNSEEN.format(replica="3")
+    assert changes([finding("3", 3)], []) == [("gone", f"{note}a of 3 at 3")]
 
 
 def test_what_has_only_moved_is_told_once() -> None:

@@ -100,6 +100,17 @@ def test_what_lies_behind_a_hole_in_all_copies_is_told_to_be_unknown(
     assert main(["changes", "--input", str(tmp_path), "--from", "1", "--to", "3"]) == 0
 
 
+def test_the_last_record_that_is_lost_is_not_said_to_have_changed_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The state after it is known, by a snapshot, and the one before it is not."""
+    for node in quorum(tmp_path):
+        node.segment(0).unlink()
+    told = explained(capsys, "5", "--input", str(tmp_path))
+    assert "what changed at offsets 0 to 5 is not known" in told
+    assert "not known" not in explained(capsys, "6", "--input", str(tmp_path))
+
+
 def test_a_file_that_cannot_be_read_is_told_whatever_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
