@@ -52,7 +52,7 @@ def _removed_by(table: StateTable) -> str | None:
 def known_in(lake: Lake) -> KnownHistory:
     """What the newest run knew of leaders, and of what is committed.
 
-    Raises LakeError where its plans have not been made yet."""
+    Raises LakeError where it has not been materialized yet."""
     run_id = newest_run(lake)["run_id"]
     names = ["replica", "committed_lower", "committed_upper", "log_end_offset"]
     replicas = lake.rows_of_run("replicas", run_id, names)
@@ -91,7 +91,7 @@ def _untold(lake: Lake, run_id: str, foreign: frozenset[str]) -> tuple[Range, ..
     rows = lake.rows_of_run("restorable", run_id, names)
     if not rows:
         raise LakeError(
-            f"{lake.root}: the newest run has not been planned yet; kraftlog run, or the metrics job, comes first"
+            f"{lake.root}: the newest run has no states yet; kraftlog run, or the materialize job, comes first"
         )
     own = [row for row in rows if row["replica"] not in foreign]
     known = [(row["start_offset"], row["end_offset"]) for row in own if row["source"] is not None]

@@ -1,5 +1,5 @@
 """Step 2, materialize: what follows from the records of the newest run: replicas, leader epochs,
-states. Driver side.
+states, and at which offsets there is one. Driver side.
 """
 
 from collections.abc import Collection
@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.told import Told, to_be_told
-from kraftlog.pipeline.derive import of_run
+from kraftlog.pipeline.derive import derive, of_run
 from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.judged import goes_on_from
 from kraftlog.pipeline.lineage_digests import grown_from, lineage_rows
+from kraftlog.pipeline.plans import restorable_states
 from kraftlog.pipeline.run import Run, run_numbered
 from kraftlog.pipeline.states import States
 from kraftlog.quorum.lineages import MAIN, lineage_of, stretches
@@ -28,9 +29,10 @@ _PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
 
 
 def materialize(run: Run) -> Told | None:
-    """Write `replicas`, `epochs` and the history tables, once per run; what that has told of the
-    shared history, for its judgement. Where only that is missing, it is told again.
+    """Write `replicas`, `epochs`, `restorable` and the history tables, once per run; what that has
+    told of the shared history, for its judgement. Where only that is missing, it is told again.
     """
+    derive(run, (restorable_states,), lambda: run)
     if not run.lacks(*state_tables(), *_PER_RUN, JUDGED.name):
         return None
     lake, number, quorum, found = run.lake, run.number, run.quorum, run.lineages

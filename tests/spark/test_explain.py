@@ -48,7 +48,7 @@ def case(
     """A golden case, and a lake of it: what is proven not to be committed, the audit knows."""
     lake = tmp_path_factory.mktemp(request.param) / "lake"
     options = load_options({"input": roots(request.param), "lake": str(lake)})
-    run_steps(InProcess, options, "decode", "materialize", "metrics", "audit")
+    run_steps(InProcess, options, "decode", "materialize", "audit")
     return request.param, lake
 
 
