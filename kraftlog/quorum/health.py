@@ -230,7 +230,7 @@ def health_of(
     offset: int,
     is_committed: bool,
     doubt: str | None,
-    asked: Collection[Key] = (),
+    asked: Collection[Key],
 ) -> Health:
     """What a state says; `partitions` are its versions of them, and may lie outside of it, `asked`
     are those whose assignment is wanted.
