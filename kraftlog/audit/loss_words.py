@@ -67,9 +67,9 @@ def side_words(rows: Iterable[Row] | None, label: str, other: str) -> str:
     return "".join(f" {title}: {'; '.join(names)}." for title, names in told)
 
 
-def lost_words(rows: Iterable[Row] | None, limit: int = NAMES_SHOWN) -> str:
+def lost_words(rows: Iterable[Row] | None) -> str:
     """Sentences that name what is lost, what comes back and what is set back."""
-    return list_words(lost_lists(rows, limit))
+    return list_words(lost_lists(rows))
 
 
 def list_words(lists: Iterable[tuple[str, tuple[str, ...]]]) -> str:

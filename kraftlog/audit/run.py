@@ -228,11 +228,11 @@ def brief_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
     return f"{head} … ({len(text) - len(head) - len(tail):,} more characters) … {tail}"
 
 
-def brief(evidence: Mapping[str, Any], limit: int = EVIDENCE_LIMIT) -> dict[str, Any]:
-    """The evidence under all of its keys, with values that together have about so many characters
-    at most.
+def brief(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """The evidence under all of its keys, with values that together have about EVIDENCE_LIMIT
+    characters at most.
     """
-    room = _Room(limit)
+    room = _Room(EVIDENCE_LIMIT)
     return {key: _kept(value, room) for key, value in evidence.items()}
 
 

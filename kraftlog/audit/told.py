@@ -6,7 +6,7 @@ found. Of a history that is anything but plain there is none, and `state_history
 records itself.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.log.batch import content_hash
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import KeyDifference, SnapshotRefusal
-from kraftlog.quorum.health import NO_LEADER, Past, Since, Unclean
+from kraftlog.quorum.health import Past
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.lineages import Stretch
 from kraftlog.quorum.model import Quorum
@@ -73,7 +73,6 @@ class Told:
     small: dict[int, Replay] = field(default_factory=dict)
     partitions: dict[int, pa.Table] = field(default_factory=dict)
     issues: Issues = field(default_factory=Issues)
-    led: dict[int, Past] = field(default_factory=dict)
     past: Past = field(default_factory=Past)
     before: Before | None = None
     holds_records: bool = False
@@ -94,7 +93,7 @@ class Told:
     def watch(self) -> Watch:
         """What the fold of the partitions is asked."""
         until = {self.health_offset, self.stretch.end_offset}
-        return Watch(tuple(sorted(until)), self.before is not None, suspects)
+        return Watch(tuple(sorted(until)), suspects)
 
     def reach(self, offset: int, replay: Replay) -> None:
         """Take in the small tables at an offset."""
@@ -121,19 +120,14 @@ class Told:
         self.partitions = partitions
         self.issues.merge(issues)
         known = Past() if self.before is None else self.before.past
-        for offset in self.watch().until:
-            self.led[offset] = led_past(led.get(offset, ()), known)
-        self.past = self._with_leaders(self.past, self.health_offset)
+        for past, offset in ((self.past, self.health_offset), (self.end, self.stretch.end_offset)):
+            past.led_as(known.copy())
+            past.lead(led.get(offset, ()))
 
-    def _with_leaders(self, past: Past, offset: int) -> Past:
-        found = self.led[offset]
-        return replace(
-            past, leaderless=found.leaderless, led_by=found.led_by, unclean=found.unclean
-        )
-
+    @property
     def end(self) -> Past:
         """What the way to the end has shown."""
-        return self._with_leaders(self.rules.past, self.stretch.end_offset)
+        return self.rules.past
 
     def knows(self, offset: int) -> bool:
         """Whether it has the state at an offset."""
@@ -152,26 +146,6 @@ class Told:
 def content_of(view: SnapshotView) -> Snapshot:
     """What a snapshot is known by."""
     return view.end_offset, content_hash(view.evidence.batches.ids.astype(">u8").tobytes())
-
-
-def led_past(found: Iterable[Led], known: Past) -> Past:
-    """What is said of leaders, on top of what was known before."""
-    past = Past(unclean=dict(known.unclean))
-    for one in found:
-        key = one.topic_id, one.partition_id
-        if one.lost is not None:
-            is_new = one.lost[0] >= 0
-            since = Since(*one.lost) if is_new else known.leaderless.get(key)
-            leader = one.led_by if is_new else known.led_by.get(key, NO_LEADER)
-            if since is not None:
-                past.leaderless[key] = since
-            if leader != NO_LEADER:
-                past.led_by[key] = leader
-        if one.unclean is not None:
-            offset, timestamp, leader = one.unclean
-            times = known.unclean[key].times if key in known.unclean else 0
-            past.unclean[key] = Unclean(Since(offset, timestamp), leader, times + one.times)
-    return past
 
 
 def to_be_told(quorum: Quorum, stretch: Stretch, links: Chain, records: Records) -> Told | None:

@@ -36,12 +36,11 @@ from kraftlog.quorum.evidence import SnapshotRefusal
 from kraftlog.quorum.health import Past
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.declare import Data, Key
-from kraftlog.state.fold import Applied
+from kraftlog.state.fold import Applied, Led
 from kraftlog.state.known import Watcher
 from kraftlog.state.outline import Effect
 from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.replay import FaultyRecord, Visible
-from kraftlog.state.standing import Standing
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TABLE, TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow
@@ -84,7 +83,7 @@ class SnapshotRules(Watcher):
 
     refusal: SnapshotRefusal | None = None
 
-    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
+    def part(self, window: RecordWindow, *, is_hidden: bool, is_shown: bool) -> None:
         """See `known.Watcher`."""
         for one in window.faults:
             self._stops(one.origin.offset or 0, one.origin.type, one.detail)
@@ -446,7 +445,7 @@ class Rules(Watcher):
         """The records from here on do not follow those up to here."""
         self.past, self._gone, self._led = Past(), Past(), None
 
-    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
+    def part(self, window: RecordWindow, *, is_hidden: bool, is_shown: bool) -> None:
         """See `known.Watcher`."""
         if is_shown and self._led is not None:
             self.past.led_as(self._led)
@@ -454,7 +453,10 @@ class Rules(Watcher):
             self._led = None
         elif self._led is None:
             self._led = self.past.copy()
-        (self.past if self._led is None else self._led).leaders(window, met)
+
+    def led(self, found: Iterable[Led]) -> None:
+        """See `known.Watcher`."""
+        (self.past if self._led is None else self._led).lead(found)
 
     def meets(self, event: Event, state: State) -> None:
         """See `known.Watcher`."""

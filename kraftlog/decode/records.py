@@ -171,7 +171,7 @@ def read_record(
     frame: Frame,
     buffer: Buffer,
     redactor: Redactor,
-    wanted: frozenset[str] | None = None,
+    wanted: frozenset[str] | None,
 ) -> Record | None:
     """One record's meaning; None where its type is not wanted.
 

@@ -107,8 +107,8 @@ def timeline(
     moments: Iterable[Moment],
     subject: Subject,
     known: KnownHistory,
-    between: tuple[int | None, int | None] = (None, None),
-    accesses: Iterable[Access] = (),
+    between: tuple[int | None, int | None],
+    accesses: Iterable[Access],
 ) -> Iterator[Entry]:
     """The entries of a subject; only those between two times (ms, both inclusive) where they are
     given.

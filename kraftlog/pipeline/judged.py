@@ -26,7 +26,7 @@ from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 _UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
 _REFUSED = "snapshot_refused"
 
-_FORM = 7
+_FORM = 8
 """How rows say what goes on; after those of another form, all is told anew."""
 
 
@@ -90,7 +90,7 @@ def judged_rows(told: Told | None) -> Iterator[Row]:
     end = told.stretch.end_offset
     until = _until(end, told.rules.deletions.limits)
     yield until if tells_whole(told.small[end].state) else {**until, "message": ""}
-    past = told.end()
+    past = told.end
     for part in _PAST_VALUES:
         yield _row(end, _PAST, part, {"known": sorted(getattr(past, part).items(), key=str)})
     for table, gone in told.rules.deletions.going_on():

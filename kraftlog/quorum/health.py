@@ -15,22 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.state.declare import Data, Key
-from kraftlog.state.history import milliseconds
+from kraftlog.state.fold import Led
 from kraftlog.state.partition_events import Flags, Longs
 from kraftlog.state.shapes import MIGRATING
-from kraftlog.state.standing import Standing, by_key
+from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TOPIC_RESOURCE
-from kraftlog.state.window import RecordWindow
 
 BROKER_RESOURCE = 4
 MIN_ISR = "min.insync.replicas"
 KAFKAS_MIN_ISR = 1
-NO_LEADER, NO_CHANGE = -1, -2
+NO_LEADER = -1
 RECOVERING = 1
 _MANY = 1 << 31
 """More replicas than a partition can have."""
-_LEADS = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD")
 
 
 class Since(NamedTuple):
@@ -136,40 +134,21 @@ class Past:
         else:
             self.fenced.pop(broker, None)
 
-    def leaders(self, window: RecordWindow, met: Standing) -> None:
-        """Take in which partitions a window leaves without a leader, which get one, and how; `met`
-        is what stands where the window begins.
-        """
-        held = [(name.lower(), window.records[name]) for name in _LEADS if window.has(name)]
-        topics = {key[0] for key in self.leaderless}
-        lost: set[str] = set()
-        for payload, rows in held:
-            values = rows.column(payload)
-            gone = pc.equal(pc.struct_field(values, "leader"), NO_LEADER)
-            recovering = pc.equal(pc.struct_field(values, "leader_recovery_state"), RECOVERING)
-            lost.update(_topics(values.filter(gone)).to_pylist())
-            topics.update(_topics(values.filter(recovering)).to_pylist())
-        topics |= lost
-        if not topics:
-            return
-        asked = pa.array(sorted(topics), pa.string())
-        found = [one for payload, rows in held for one in _leads(rows, payload, asked)]
-        known = by_key(met.versions(met.of_topics(lost)), ("leader",))
-        leaders = {key: value["leader"] for key, value in known.items()}
-        self.led_by |= {key: leader for key, leader in leaders.items() if leader != NO_LEADER}
-        for one in sorted(found):
-            self._led(one)
-
-    def _led(self, one: "_Lead") -> None:
-        now = Since(one.offset, one.time)
-        if one.leader == NO_LEADER:
-            self.leaderless.setdefault(one.key, now)
-        elif one.leader != NO_CHANGE:
-            self.leaderless.pop(one.key, None)
-            self.led_by[one.key] = one.leader
-        if one.recovery == RECOVERING and one.leader >= 0:
-            times = self.unclean[one.key].times if one.key in self.unclean else 0
-            self.unclean[one.key] = Unclean(now, one.leader, times + 1)
+    def lead(self, found: Iterable[Led]) -> None:
+        """Take in what a fold says of leaders."""
+        for one in found:
+            key = one.topic_id, one.partition_id
+            if one.lost is None:
+                self.leaderless.pop(key, None)
+                self.led_by.pop(key, None)
+            else:
+                self.leaderless[key] = Since(*one.lost)
+                if one.led_by != NO_LEADER:
+                    self.led_by[key] = one.led_by
+            if one.unclean is not None:
+                offset, timestamp, leader = one.unclean
+                times = self.unclean[key].times if key in self.unclean else 0
+                self.unclean[key] = Unclean(Since(offset, timestamp), leader, times + one.times)
 
     def led_as(self, other: "Past") -> None:
         """Know of leaders what another one knows."""
@@ -185,32 +164,6 @@ class Past:
             self.voters_removed[change.key] = now
         elif change.before is None and change.key in self.voters_removed:
             self.voters_back[change.key] = self.voters_removed[change.key], now
-
-
-def _topics(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.struct_field(values, "topic_id").cast(pa.string())
-
-
-class _Lead(NamedTuple):
-    """What a partition's record says of its leader; in order of the offsets."""
-
-    offset: int
-    time: int
-    key: tuple[str, int]
-    leader: int
-    recovery: int
-
-
-def _leads(rows: pa.Table, payload: str, topics: pa.Array) -> Iterator[_Lead]:
-    """What the records of some topics say of leaders."""
-    rows = rows.select(["offset", "timestamp", payload])
-    rows = rows.filter(pc.is_in(_topics(rows.column(payload)), value_set=topics))
-    times = milliseconds(rows.column("timestamp")).to_pylist()
-    # A time past the year 9999 is none of Python's.
-    for row, time in zip(rows.drop_columns(["timestamp"]).to_pylist(), times, strict=True):
-        value = row[payload]
-        key = value["topic_id"], value["partition_id"]
-        yield _Lead(row["offset"], time, key, value["leader"], value["leader_recovery_state"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +230,7 @@ def health_of(
     offset: int,
     is_committed: bool,
     doubt: str | None,
-    asked: Collection[Key] = (),
+    asked: Collection[Key],
 ) -> Health:
     """What a state says; `partitions` are its versions of them, and may lie outside of it, `asked`
     are those whose assignment is wanted.

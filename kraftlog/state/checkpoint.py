@@ -24,7 +24,7 @@ as good.
 ONLY_READABLE_BY_OWNER = 0o600
 
 
-def checkpoint_bytes(image: Image, with_voters: bool = True) -> bytes:
+def checkpoint_bytes(image: Image, with_voters: bool) -> bytes:
     """The whole file.
 
     `with_voters=False` leaves kraft.version and the voters out, for a quorum that names its voters

@@ -87,24 +87,23 @@ def fold_partitions(
     rows = pa.concat_tables([fold.rows(), slow_rows.cast(_schema())])
     if watch is None:
         return Folded(rows, applied, {})
-    return Folded(rows, applied, {end: list(fold.led(watch, end)) for end in watch.until})
+    return Folded(rows, applied, {end: list(fold.led(end)) for end in watch.until})
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Asks for every record of a partition of which a version is among the `suspects`, and for who
-    has no leader at the offsets `until`. `goes_on`: the base is a state that history has led up to.
+    has no leader at the offsets `until`.
     """
 
     until: tuple[int, ...]
-    goes_on: bool
     suspects: Suspects
 
 
 class Led(NamedTuple):
     """What the records that count at an offset say of who leads a partition: since when it has no
-    leader (offset and time; the offset is negative where it had none in the base) and who led it
-    before; its newest unclean election (offset, time, leader), and how many there were.
+    leader (offset and time; None where it has one again, or is gone) and who led it before; its
+    newest unclean election (offset, time, leader), and how many there were.
     """
 
     topic_id: str
@@ -143,7 +142,9 @@ def fold_last(
         return Folded(value_schema().empty_table(), [], {})
     fold = _Fold(outline, events, suspects)
     applied = [one for one in fold.applied() if one.origin.offset is not None]
-    return Folded(pa.concat_tables([fold.last(), fold.last_one_by_one()]), applied, {})
+    rows = pa.concat_tables([fold.last(), fold.last_one_by_one()])
+    end = outline.end_offset
+    return Folded(rows, applied, {end: list(fold.led(end))} if suspects is not None else {})
 
 
 @cache
@@ -191,6 +192,7 @@ class _Fold:
         slow_keys = np.zeros(key_index[-1] + 1, np.bool_)
         slow_keys[key_index[self.slow]] = True
         self.slow = slow_keys[key_index]
+        self.faulty = np.zeros(len(events), np.bool_)
 
     def _sizes(self) -> tuple[list[int], Places]:
         """How long the lists of replicas are, in order, from 0 on; and for each length where it is
@@ -331,38 +333,38 @@ class _Fold:
             held = pa.DictionaryArray.from_arrays(held, lists.values.dictionary)
         return pa.ListArray.from_arrays(pa.array(ends), held, type=lists.type)
 
-    def led(self, watch: Watch, end: int) -> Iterator[Led]:
-        """What the records that count at an offset say of leaders, of the partitions that have none
-        or had an unclean election.
+    def led(self, end: int) -> Iterator[Led]:
+        """What the records that count at an offset say of leaders, of the partitions that lose their
+        leader or get one again, or had an unclean election. Faulty records say nothing; who was
+        applied by the definition was so before.
         """
-        events = self.events
-        leader = self._of_records("leader")
-        told = (events.kinds == PUT) | (events.kinds == CHANGE)
-        told &= events.since <= end
-        unclean = told & (events.offsets >= 0) & (leader >= 0)
-        unclean &= self._of_records("leader_recovery_state") == 1
+        events, leader = self.events, self._of_records("leader")
+        shown = (events.since <= end) & ~self.faulty
+        told = ((events.kinds == PUT) | (events.kinds == CHANGE)) & shown
+        in_log = events.offsets >= 0
+        unclean = told & in_log & (leader >= 0) & (self._of_records("leader_recovery_state") == 1)
         gives = told & (leader != -1) & (leader != -2)
-        given = self._before(self._last(self.first | gives))
-        if not watch.goes_on:
-            told &= events.offsets >= 0
-        loses, gains = told & (leader == -1), told & gives
-        before = self._before(self._last(self.first | loses | gains))
-        begins = loses & (self.first | ~loses[before])
+        loses = told & (leader == -1)
+        settled = gives | (shown & (events.kinds == TOPIC_WENT))
+        before = self._before(self._last(self.first | loses | settled))
+        was_lost = loses[before] & ~self.first
+        begins, ends = loses & ~was_lost & in_log, settled & was_lost
+        if not (begins | ends | unclean).any():
+            return
         last = np.append(self.first[1:], True)
-        since = self._last(self.first | begins | gains)[last]
+        turn = self._last(self.first | begins | ends)[last]
         newest = self._last(self.first | unclean)[last]
         total = np.cumsum(unclean)
         times = total[last] - (total - unclean)[self.first]
-        for key in np.flatnonzero(begins[since] | unclean[newest]).tolist():
-            at, election = int(since[key]), int(newest[key])
+        was_led = gives[before] & ~self.first
+        for key in np.flatnonzero((begins | ends)[turn] | unclean[newest]).tolist():
+            at, election = int(turn[key]), int(newest[key])
             is_lost = bool(begins[at])
             yield Led(
                 events.topics[int(_code(events.keys[at]))].as_py(),
                 int(events.keys[at : at + 1].astype(np.int32)[0]),
                 (int(events.offsets[at]), int(events.timestamps[at])) if is_lost else None,
-                int(leader[given[at]])
-                if is_lost and not self.first[at] and gives[given[at]]
-                else -1,
+                int(leader[before[at]]) if is_lost and was_led[at] else -1,
                 (
                     int(events.offsets[election]),
                     int(events.timestamps[election]),
@@ -436,6 +438,7 @@ class _Fold:
             changes = apply(state, record_type, data)
         except ReplayFault as found:
             fault = FaultyRecord(origin, found.kind, found.detail)
+            self.faulty[at] = True
         name = self._name_at(topic_id, offset) if kind >= PUT else None
         return Applied(origin, data, tuple(changes), fault, name)
 

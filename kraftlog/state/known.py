@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.rows import row_schema
-from kraftlog.state.fold import Applied, fold_last
+from kraftlog.state.fold import Applied, Led, fold_last
 from kraftlog.state.outline import Outline, SmallWatcher, taken_in
 from kraftlog.state.partition_events import Flags, Longs, NewVersions, distinct, working_type
 from kraftlog.state.replay import Replay
@@ -30,10 +30,9 @@ class Watcher(SmallWatcher):
 
     __slots__ = ()
 
-    def part(self, window: RecordWindow, met: Standing, *, is_hidden: bool, is_shown: bool) -> None:
-        """The next records before they are applied, and the partitions that they meet. A
-        transaction that is open at their end hides them, or one ends here that has hidden others
-        up to here.
+    def part(self, window: RecordWindow, *, is_hidden: bool, is_shown: bool) -> None:
+        """The next records before they are applied. A transaction that is open at their end hides
+        them, or one ends here that has hidden others up to here.
         """
 
     def suspects(self, versions: NewVersions) -> Flags:
@@ -41,6 +40,9 @@ class Watcher(SmallWatcher):
         of records that can have no effect: the fold itself looks at these.
         """
         return np.zeros(len(versions.at), np.bool_)
+
+    def led(self, found: Iterable[Led]) -> None:
+        """What the records of partitions say of leaders."""
 
     def applied(self, one: Applied) -> None:
         """A record of a partition with such a version."""
@@ -90,7 +92,7 @@ class Known:
                 self._before = None
             if watcher is not None:
                 is_hidden = self._before is not None
-                watcher.part(piece, self.partitions, is_hidden=is_hidden, is_shown=kind == END)
+                watcher.part(piece, is_hidden=is_hidden, is_shown=kind == END)
             self._piece(piece, watcher)
 
     def _pieces(self, window: RecordWindow) -> Iterator[tuple[RecordWindow, str]]:
@@ -121,6 +123,7 @@ class Known:
         last = fold_last(outline, as_base(base), rows[PUT], rows[CHANGE], suspects)
         self.partitions = self.partitions.replaced(keys, last.rows)
         if watcher is not None:
+            watcher.led(last.led.get(window.end_offset, ()))
             for one in last.applied:
                 watcher.applied(one)
 

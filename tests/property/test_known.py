@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from kraftlog.audit.images import are_equal, images_apart, images_differ
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.state_rules import Incoming, Issue
-from kraftlog.audit.told import led_past
 from kraftlog.audit.watch import Crowd, MassDeletion, Rules, rules_after, rules_before, suspects
 from kraftlog.config import default_thresholds
 from kraftlog.decode.rows import row_schema
@@ -124,11 +123,8 @@ def facts(log: list[Record], at: list[int]) -> tuple[Past, list[Crowd]]:
     """What a log has shown on its way, with every removal a crowd."""
     limits = replace(default_thresholds(), mass_deletion_minimum=1, mass_deletion_percent=0)
     watcher = Rules([0], [0], Issues(), MassDeletion(limits))
-    known = advanced(Known(), log, at, watcher)
+    advanced(Known(), log, at, watcher)
     past = watcher.past
-    standing = by_key(known.visible.versions(known.visible.keys), ("leader",))
-    past.leaderless = {key: one for key, one in past.leaderless.items() if key in standing}
-    past.led_by.clear()  # records that have no effect name leaders, too
     return past, [*watcher.deletions.rest()]
 
 
@@ -225,9 +221,7 @@ def assert_told_by_columns(log: list[Record], end: int, parts: int) -> None:
             share(tables.get(name, row_schema(name).empty_table()), name.lower(), part, parts)
             for name in (PUT, CHANGE)
         )
-        folded = fold_partitions(
-            outline, None, puts, changes, Watch((end,), goes_on=False, suspects=suspects)
-        )
+        folded = fold_partitions(outline, None, puts, changes, Watch((end,), suspects=suspects))
         for one in folded.applied:
             for found in rules_after(one):
                 issues.add(one.origin.offset or 0, found)
@@ -237,15 +231,14 @@ def assert_told_by_columns(log: list[Record], end: int, parts: int) -> None:
     watched = Issues()
     looks_on, known = rules(watched), Known()
     known.advance(window(log, 0, end), looks_on)
-    past, led_by_fold = looks_on.past.copy(), led_past(led, Past())
+    past, led_by_fold = looks_on.past.copy(), Past()
+    led_by_fold.lead(led)
     held = holding_at(pa.concat_tables(rows), end).select(value_schema().names)
     assert by_key(held) == by_key(known.visible.versions(known.visible.keys))
+    assert led_by_fold == Past(leaderless=past.leaderless, led_by=past.led_by, unclean=past.unclean)
     for key, value in by_key(held).items():
-        assert led_by_fold.unclean.get(key) == past.unclean.get(key)
-        if value["leader"] < 0:
-            assert led_by_fold.leaderless.get(key) == past.leaderless.get(key)
-            if key in past.leaderless:
-                assert led_by_fold.led_by.get(key) == past.led_by.get(key)
+        if value["leader"] >= 0:
+            assert key not in past.leaderless
     known.advance(window(log, end, len(log)), looks_on)
     assert told(issues) == told(watched)
 

@@ -159,7 +159,9 @@ def test_min_isr(configs: dict[str, str], isr: list[int], under: int | None) -> 
 
 
 def test_a_topic_of_no_name_is_called_by_its_id() -> None:
-    found = health_of(state(RACKS), versions({("X", 3): partition([9])}), Past(), 1, False, "why")
+    found = health_of(
+        state(RACKS), versions({("X", 3): partition([9])}), Past(), 1, False, "why", ()
+    )
     assert [one.name for one in found.on_unregistered] == ["X-3"]
     assert (found.single, found.is_committed, found.doubt) == (("X-3",), False, "why")
 
@@ -169,7 +171,7 @@ def test_topics_of_one_name_are_told_in_the_order_of_their_ids() -> None:
     twice, value = state(RACKS), partition([1, 2], leader=-1)
     twice.set("topics", ("S",), {"name": "t", "topicId": "S"})
     for keys in ([("T", 0), ("S", 0)], [("S", 0), ("T", 0)]):
-        told = health_of(twice, versions(dict.fromkeys(keys, value)), Past(), 9, True, None)
+        told = health_of(twice, versions(dict.fromkeys(keys, value)), Past(), 9, True, None, ())
         assert [one.topic_id for one in told.leaderless] == ["S", "T"]
 
 
