@@ -111,7 +111,7 @@ def kill_at_work(place: Place) -> None:
     one = place.start()
     while lake.run_number("batches") == before:
         assert one.poll() is None, one.communicate()
-        time.sleep(0.2)
+        time.sleep(0.02)
     os.killpg(one.pid, signal.SIGKILL)
     one.communicate()
     assert lake.run_number("runs") == before
