@@ -113,6 +113,8 @@ class Replica:
 
 
 REPLICAS = tuple(Replica(case, node) for case, nodes in NODES.items() for node in nodes)
+REPLAYED = tuple(one for one in REPLICAS if one.case != "synthetic-every-type")
+"""Without a log for decoders: half of its records are faults, most of which lose a whole delta of Kafka's."""
 
 
 def replicas_of(case: str) -> tuple[Replica, ...]:

@@ -15,13 +15,11 @@ import pytest
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.state.difference import differences
 from kraftlog.state.replay import Replay
 from kraftlog.state.shapes import canonical_text
-from kraftlog.state.state import State
 from tests.canonical import canonical_lines
 from tests.definition import load_snapshot, steps
-from tests.golden.cases import REPLICAS, Replica
+from tests.golden.cases import REPLAYED, REPLICAS, Replica
 from tests.golden.digest import Digest, digest_of
 from tests.golden.replica_fold import folded_history
 from tests.golden.spans import history_tables_of, spans_of
@@ -29,8 +27,6 @@ from tests.images import built
 from tests.log_coverage import LogCoverage, scan
 
 CLEAR = Redactor(None)
-# A log for decoders: half of its records are faults, most of which lose a whole delta of Kafka's.
-REPLAYED = [one for one in REPLICAS if one.case != "synthetic-every-type"]
 WITH_IMAGE = [one for one in REPLICAS if one.has_image]
 
 
@@ -84,31 +80,6 @@ def test_every_snapshot(replica: Replica) -> None:
         if row is not None:
             loaded, _ = load_snapshot(snapshot, CLEAR)
             assert digest_of(canonical_lines(loaded.state)) == row["sha256_snapshot"]
-
-
-def leftover_configs(before: State, after: State) -> bool:
-    """Whether two states differ by topic configs only: Kafka's way of grouping records (1)."""
-    return {one.table for one in differences(before, after)} <= {"configs"}
-
-
-@pytest.mark.parametrize("replica", REPLAYED, ids=str)
-def test_snapshot_and_suffix_are_the_whole_log(replica: Replica) -> None:
-    coverage = coverage_of(replica)
-    whole, start = replay_from_start(coverage)
-    end = coverage.reach(start)
-    for _ in steps(coverage, whole, start, end, CLEAR):
-        pass
-    known = {row["snapshot"]: row["equal"] for row in replica.image_digests() if "snapshot" in row}
-    for snapshot in coverage.snapshots:
-        if not start <= snapshot.end_offset <= end:
-            continue
-        suffix, _ = load_snapshot(snapshot, CLEAR)
-        for _ in steps(coverage, suffix, snapshot.end_offset, end, CLEAR):
-            pass
-        if known.get(snapshot.name, True):
-            assert list(differences(suffix.state, whole.state)) == []
-        else:
-            assert leftover_configs(suffix.state, whole.state)
 
 
 @pytest.mark.parametrize("replica", REPLICAS, ids=str)

@@ -22,12 +22,12 @@ from kraftlog.state.difference import differences
 from kraftlog.state.replay import Replay
 from kraftlog.state.write import losses
 from tests.definition import load_snapshot, read_log, steps
-from tests.golden.cases import REPLICAS, Replica
+from tests.golden.cases import REPLAYED, Replica
 from tests.images import built, held_by
 from tests.log_coverage import LogCoverage, scan
 
 CLEAR = Redactor(None)
-REPLAYED = [one for one in REPLICAS if one.has_image]
+WITH_IMAGE = [one for one in REPLAYED if one.has_image]
 
 
 @cache
@@ -63,10 +63,11 @@ def test_where_a_snapshot_ends_it_is_the_whole_log(replica: Replica) -> None:
             tables = {one.table for one in differences(loaded.state, replay.state)}
             # Kafka itself left configs of removed topics in the snapshots that it holds unequal.
             assert tables == (set() if known.get(snapshot.name, True) else {"configs"})
+            assert replay.open_since is None
     assert not waiting
 
 
-@given(st.sampled_from(REPLAYED), st.floats(0, 1))
+@given(st.sampled_from(WITH_IMAGE), st.floats(0, 1))
 @settings(max_examples=25, deadline=None)
 def test_a_checkpoint_of_ours_and_the_suffix(replica: Replica, share: float) -> None:
     """Written at a batch boundary outside of a transaction, read back, and followed to the end."""

@@ -1,5 +1,5 @@
-"""The built wheel: in plain spark-submit as the documents write it, in bare environments, and a
-cluster whose executors share nothing with the driver.
+"""The built wheel: in plain spark-submit as the documents write it, on executors that share nothing
+with the driver, and in bare environments.
 """
 
 import json
@@ -51,30 +51,37 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_spark_submit_as_the_documents_write_it(wheel: Path, tmp_path: Path) -> None:
+    """On executors that share nothing with the driver: relative paths, an own working folder per
+    executor, Python workers that import kraftlog by themselves.
+    """
     told = {one for path in documents() for one in commands(path) if " spark-submit " in one}
-    lake = str(tmp_path / "lake")
+    for name in ("jobs", "conf", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
     # Workers import a wheel under the name .zip only.
-    archive = shutil.copyfile(wheel, tmp_path / "kraftlog.zip")
-    quorum = str(ROOT / "examples/quorum")
-    places = {"kraftlog.zip": str(archive), "jobs": str(ROOT / "jobs"), "conf": str(ROOT / "conf")}
-    places |= {"examples/quorum": quorum, "replicas": quorum, ".lake": lake, "lake": lake}
+    shutil.copyfile(wheel, tmp_path / "kraftlog.zip")
+    places = {"replicas": "examples/quorum", ".lake": "lake"}
     (command,) = {tuple(arguments(one, places)) for one in told}
     variable, program, *words = command
     assert variable == "SPARK_CONF_DIR=conf"
     submit = str(Path(sys.executable).parent / program)
-    done = run([submit, *words, *CUT], tmp_path, SPARK_CONF_DIR=places["conf"])
+    launched = [
+        word for one in small_queries.LAUNCHED.items() for word in ("--conf", "=".join(one))
+    ]
+    cluster = [*CUT, "--master", "local-cluster[2,1,1024]"]
+    done = run([submit, *launched, *words, *cluster], tmp_path, SPARK_CONF_DIR="conf")
     assert done.returncode == 0, done.stderr
     # What it says is ours, and ends as `kraftlog run` does.
     assert done.stderr == ""
     *_, verdict, page, tables = done.stdout.splitlines()
     assert "tail from offset 176" in verdict
+    lake = tmp_path / "lake"
     assert page == f"Page: {lake}/report.html"
     assert tables == f"Delta tables: {lake}"
     assert "  WARNING  partitions_have_leaders" in done.stdout
     theirs = re.compile(r"\bWARN\b|\bINFO [A-Z]\w+:|\bivy\b|log4j|^::|incubator")
     assert not [line for line in done.stdout.splitlines() if theirs.search(line)]
-    assert DeltaTable(f"{lake}/records").to_pyarrow_dataset().count_rows() == 455
-    assert DeltaTable(f"{lake}/findings").to_pyarrow_dataset().count_rows() >= 2
+    assert DeltaTable(str(lake / "records")).to_pyarrow_dataset().count_rows() == 455
+    assert DeltaTable(str(lake / "findings")).to_pyarrow_dataset().count_rows() >= 2
 
 
 def test_the_wheel_holds_what_it_should(wheel: Path) -> None:
@@ -215,25 +222,6 @@ print(kraftlog.__file__, rows.count())
     done = run(command, tmp_path, KRAFTLOG_JARS=str(ROOT / ".jars"), PYSPARK_SUBMIT_ARGS=launched)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(next(bare.parent.glob("lib/*/*/kraftlog/__init__.py"))), "5"]
-
-
-def test_executors_share_nothing_with_the_driver(tmp_path: Path) -> None:
-    """Relative paths, an own working folder per executor, Python workers that import kraftlog by
-    themselves.
-    """
-    (tmp_path / "quorum").symlink_to(ROOT / "examples/quorum")
-    done = run(
-        [
-            sys.executable,
-            str(ROOT / "jobs/pipeline.py"),
-            *("--input", "quorum", "--lake", "lake", "--master", "local-cluster[2,1,1024]"),
-            *CUT,
-        ],
-        tmp_path,
-        PYSPARK_SUBMIT_ARGS=small_queries.submitted(small_queries.LAUNCHED),
-    )
-    assert done.returncode == 0, done.stderr
-    assert DeltaTable(str(tmp_path / "lake/records")).to_pyarrow_dataset().count_rows() == 455
 
 
 def test_a_job_says_what_is_wrong_in_one_sentence(tmp_path: Path) -> None:
