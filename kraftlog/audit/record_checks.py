@@ -13,7 +13,8 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, at_batch, check
-from kraftlog.audit.state_rules import NODES
+from kraftlog.audit.health_checks import newest_health
+from kraftlog.audit.state_rules import CONTROLLERS, NODES
 from kraftlog.audit.triage import (
     and_held_by,
     and_more,
@@ -27,7 +28,15 @@ from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import counted, numbers, sentence, voters_text
 from kraftlog.quorum.capping import capped
-from kraftlog.quorum.content import END_MARKER, KRAFT_VOTERS, LEVEL, REFUSED, RULES, UNKNOWN
+from kraftlog.quorum.content import (
+    END_MARKER,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEVEL,
+    REFUSED,
+    RULES,
+    UNKNOWN,
+)
 from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, RecordIssue
 from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
@@ -264,9 +273,10 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
     such levels, a listener without a name, or two entries. It decodes, but no KRaft
     controller writes so. Where Kafka's reader refuses it, as the finding says, a node that
-    reads it stops. A start reads the newest snapshot, and the log from the end of that on, and so
-    would fail: in that snapshot such a record is critical, and so are such levels and voters in that
-    part of a log. A control batch that names a producer is critical anywhere in a log: Kafka takes
+    reads it stops. A start reads the newest snapshot, where such a record is critical, and the
+    log behind that, where such levels and voters are, and a kraft.version without voters. A
+    control batch that names a producer is
+    critical anywhere in a log: Kafka takes
     it for a transaction's end, and does not open the log.""",
     advice="""Find out which program wrote it. If it stands in one replica only, see
     committed_data_consistent for that offset.""",
@@ -325,6 +335,7 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
     named = (one.end_offset for one in quorum.credible_snapshots if one.voters is not None)
     voters_from = min(named, default=LAST_OFFSET)
     yield from told_once(row for log in quorum.logs for row in _controls(log, voters_from))
+    yield from told_once(row for log in quorum.logs for row in _without_voters(quorum, log))
 
 
 def _starts_with(quorum: Quorum, replica: str, place: _Place) -> bool:
@@ -371,6 +382,44 @@ def _unwritten(log: LogView, voters_from: int) -> Iterator[tuple[int, ControlRec
                 yield row, one, "it belongs to a snapshot, and this is a log"
             elif one.data and one.data.get("kRaftVersion") == 0 and offset >= voters_from:
                 yield row, one, "it takes kraft.version back to 0 while a set of voters stands"
+
+
+def _without_voters(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
+    """A log that ends with a level of kraft.version for which voters must stand in the log or a
+    snapshot, and do not: whoever is elected throws (Kafka's LeaderState).
+    """
+    controls = [
+        (row, one) for row in log.rows[log.remarkable].tolist() for one in log.controls(row)
+    ]
+    named = any(one.type == KRAFT_VOTERS for _, one in controls)
+    if named or not log.covers(0, log.end_offset or 0):
+        return
+    levels = [
+        (row, one, one.data["kRaftVersion"])
+        for row, one in controls
+        if one.type == KRAFT_VERSION and one.data
+    ]
+    for row, one, level in levels[-1:]:
+        offset = int(log.evidence.log.base_offsets[row]) + one.record_index
+        snapshots = quorum.snapshots_of(log.label)
+        told = any(each.voters or each.has_unread_voters for each in snapshots)
+        if level < 1 or told or any(each.end_offset > offset for each in snapshots):
+            continue
+        yield at_batch(
+            log,
+            row,
+            f"The {one.type} record at offset {offset} sets kraft.version to {level}, and no record names the voters. "
+            "A controller that is elected stops with an exception, so that nobody can lead. "
+            "Begin a new quorum with voters of its own with kraftlog recover.",
+            offset,
+            severity="critical",
+            evidence={
+                "batch_id": log.evidence.log.id_text(row),
+                "record_index": one.record_index,
+                "kind": "control",
+                "stops": CONTROLLERS,
+            },
+        )
 
 
 def _unelected(change: ControlRecord) -> Iterator[str]:
@@ -424,7 +473,8 @@ def _compressed(quorum: Quorum) -> Iterator[BadRow]:
     meaning="""Begin, End and Abort records of metadata transactions do not pair up, and Kafka's
     loader fails there. At level info a transaction is still open at the log's end: its records
     have no effect until it ends, which is usual in the moments after the first start of a
-    cluster.""",
+    cluster. While one is open at a metadata.version that has none, which is critical, nobody can
+    lead.""",
     advice="""Look for the controller that wrote the record, by the leader of that epoch. If an
     open transaction stays open in the next copy, the active controller is stuck: read its
     server.log, and move leadership.""",
@@ -433,12 +483,20 @@ def transactions(quorum: Quorum) -> Iterator[BadRow]:
     # A snapshot is never taken inside a transaction (`aligned` tells of one that was): at its end
     # none is open.
     closed = sorted({one.end_offset for one in quorum.credible_snapshots})
-    yield from told_once(row for log in quorum.logs for row in _transactions(log, closed))
+    found = newest_health(quorum)
+    hidden = None if found is None else found.hidden_level
+    yield from told_once(row for log in quorum.logs for row in _transactions(log, closed, hidden))
 
 
-def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
+MV_3_6_IV1 = 13
+"""The first metadata.version with transactions."""
+
+
+def _transactions(
+    log: LogView, closed: list[int], hidden: tuple[int, int] | None
+) -> Iterator[BadRow]:
     """One replica's Begin, End and Abort in order. Where the log begins, or goes on after a hole,
-    nobody knows what is open.
+    nobody knows what is open. `hidden` is `Health.hidden_level`.
     """
     holes = list(log.holes)
     opened: tuple[int, int] | None = None
@@ -459,7 +517,15 @@ def _transactions(log: LogView, closed: list[int]) -> Iterator[BadRow]:
             "A metadata transaction is still open at the log's end: its records have no effect until it ends. This is usual right after a start. "
             "If it stays open in the next copy, the controller is stuck."
         )
-        yield _event(log, opened, text, "info", {})
+        if hidden is None or hidden[0] != _offset(log, opened) or hidden[1] >= MV_3_6_IV1:
+            yield _event(log, opened, text, "info", {})
+            return
+        text = (
+            f"A metadata transaction is open at the log's end, and metadata.version {hidden[1]} has no transactions. "
+            "From Kafka 3.6 on, a controller that is elected stops with an exception, so that nobody can lead. "
+            "Begin a new quorum with what remains with kraftlog recover."
+        )
+        yield _event(log, opened, text, None, {"stops": CONTROLLERS})
 
 
 def _misplaced_event(

@@ -5,6 +5,7 @@ becomes findings. After a hole in a log its state is not known: what could not b
 with the reason. Source: KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strimzi#11262.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import Any, Unpack
@@ -28,7 +29,9 @@ from kraftlog.audit.state_rules import (
 from kraftlog.audit.triage import at_same_place
 from kraftlog.explain.words import acl_text, object_name
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
+from kraftlog.quorum.health import BROKER_RESOURCE
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import LARGEST_INT
 from kraftlog.state.declare import Data, Delete
 from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS
@@ -535,6 +538,32 @@ def _negative_level(step: Incoming) -> Iterator[Said]:
             {"kind": "bad_value", "stops": CONTROLLERS, "data": dict(step.data)},
             f"it sets {name} to level {level}, and no level is below 0",
         )
+
+
+@on_record(RECORD_REPLAYS, "CONFIG_RECORD")
+def _config_of_no_broker(step: Incoming) -> Iterator[Said]:
+    """From Kafka 4.0 on a controller keeps which brokers have configs of their own, by number
+    (ConfigurationControlManager.replay; 4.4 passes over a config that it does not know). The name of
+    all brokers is empty.
+    """
+    name = step.data["resourceName"]
+    if step.data["resourceType"] == BROKER_RESOURCE and name and not _is_java_int(name):
+        yield Said(
+            f"The {step.type} at offset {step.offset} is of broker {name!r}, and that is no number of a broker. From Kafka 4.0 on, a controller that replays it stops. "
+            "Find out which controller wrote it before any of them starts.",
+            {"kind": "bad_value", "stops": CONTROLLERS, "data": dict(step.data)},
+            f"{name!r} is no number of a broker",
+        )
+
+
+_JAVA_INT = re.compile(r"[+-]?\d+")
+
+
+def _is_java_int(text: str) -> bool:
+    """Whether Java's Integer.parseInt takes a text: of digits of any script, and no larger than an
+    int.
+    """
+    return bool(_JAVA_INT.fullmatch(text)) and -LARGEST_INT - 1 <= float(text) <= LARGEST_INT
 
 
 @on_record(RECORD_REPLAYS, "ACCESS_CONTROL_ENTRY_RECORD")

@@ -45,6 +45,7 @@ from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.known import Known
+from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.standing import Topics
 from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow, ahead
@@ -181,9 +182,9 @@ class StateHistory:
                 raise NotTold
             past = self.told.past
         for line in self._lines[:1]:
-            standing = line.state.visible
-            self._health = health_of(
-                line.state.small.state,
+            standing, small = line.state.visible, line.state.small
+            found = health_of(
+                small.state,
                 standing.versions(standing.keys),
                 past.copy(),
                 offset,
@@ -191,6 +192,11 @@ class StateHistory:
                 line.doubt,
                 self._asked,
             )
+            level = small.current.get("features", (METADATA_VERSION,))
+            if small.open_since is not None and level is not None:
+                hidden = small.open_since, level["featureLevel"]
+                found = replace(found, hidden_level=hidden)
+            self._health = found
 
     # --- the way through the history -------------------------------------------------------------
 

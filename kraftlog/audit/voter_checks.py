@@ -20,7 +20,7 @@ from kraftlog.audit.health_checks import (
 )
 from kraftlog.audit.triage import replicas_text
 from kraftlog.message.spec import ZERO_UUID
-from kraftlog.plain import counted, some
+from kraftlog.plain import counted, some, voters_text
 from kraftlog.quorum.evidence import PartitionFolder, ReplicaEvidence
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
@@ -268,6 +268,7 @@ def _over_addresses(quorum: Quorum) -> Coverage:
     if found is not None and set(voters) & set(found.controllers):
         labels += [log.label for log in quorum.peers]
     labels += [one.label for one in _with_static(quorum)]
+    labels += [log.label for log in quorum.peers if quorum.unplaced_voters(log)[1]]
     return Coverage(
         tuple(dict.fromkeys(labels)),
         (),
@@ -283,14 +284,40 @@ def _over_addresses(quorum: Quorum) -> Coverage:
     meaning="""A voter is at one address by the voter set (or by the others'
     controller.quorum.voters), and at another by its own registration or its own
     server.properties. Voters find each other by the voter set: after a change of names or ports,
-    when all of them are stopped, they may find no majority (KAFKA-20427).""",
+    when all of them are stopped, they may find no majority (KAFKA-20427). Where the voter set names
+    no endpoint of another voter for the first of a node's controller.listener.names, that node
+    halts when it looks for that voter, and this is critical.""",
     advice="""Let the old names and ports lead to the nodes until there is a leader: a controller
-    that finds a leader updates its own endpoints (KIP-853). Change one controller at a time. If
+    that finds a leader updates its own endpoints (KIP-853). Change one controller at a time; a new
+    listener comes behind the old one in controller.listener.names until all of them have it. If
     the old addresses are gone for good, kraftlog recover writes a new quorum with the new ones.""",
 )  # fmt: skip
 def endpoints(quorum: Quorum) -> Iterator[BadRow]:
+    yield from _unplaced(quorum)
     yield from _of_records(quorum)
     yield from _of_settings(quorum)
+
+
+def _unplaced(quorum: Quorum) -> Iterator[BadRow]:
+    """The nodes that know no endpoint of other voters, and so halt, each with these."""
+    for log in quorum.peers:
+        listener, voters = quorum.unplaced_voters(log)
+        if not voters:
+            continue
+        own, file = quorum.recorded_electorates[log.label], log.evidence.server_properties
+        who = f"{voters_text(voters)} {'has' if len(voters) == 1 else 'have'}"
+        looks, todo = "", "Begin a quorum at addresses that are known with kraftlog recover."
+        if listener is not None:
+            looks = f"It looks for them at listener {listener}, the first of its {CONTROLLERS}. "
+            todo = "Put a listener first that each voter has there: a new one comes first only when all of them have it."
+        yield BadRow(
+            log.label,
+            f"Node {log.evidence.node_id} halts when it looks for the other voters: by {own.place}, {who} no endpoint that it could use. "
+            f"{looks}{todo}",
+            file.path if file is not None and listener is not None else None,
+            severity="critical",
+            evidence={"voter_id": log.evidence.node_id, "listener": listener, "unplaced": voters},
+        )
 
 
 def _of_records(quorum: Quorum) -> Iterator[BadRow]:

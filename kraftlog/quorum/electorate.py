@@ -115,10 +115,33 @@ class Electorate(AtHand):
         """The voters among whom each copy's node stands for election: by the newest record of its
         own, committed or not (KIP-853, Kafka's QuorumState), else those that count now.
         """
-        own = voter_sources.by_records(self.peers, self.own_snapshots)
-        named = {one.replica: one.members for one in own}
         usual = self.voter_set.members if self.voter_set else ()
+        named = {label: one.members for label, one in self.recorded_electorates.items()}
         return {log.label: named.get(log.label, usual) for log in self.peers}
+
+    @cached_property
+    def recorded_electorates(self) -> dict[str, VoterSet]:
+        """Of them those that the copy's own KRaftVoters records name."""
+        own = voter_sources.by_records(self.peers, self.own_snapshots)
+        return {one.replica: one for one in own}
+
+    def unplaced_voters(self, log: LogView) -> tuple[str | None, list[int]]:
+        """The listener at which a voter's node looks for the others (None: it is not known), and
+        those that the node's own set names no endpoint of for it: where no leader is known it looks for
+        all, and halts over any of them (Kafka's VoterSet.voterNodes, since 3.9).
+        """
+        listener = voter_sources.looking_listener(log.evidence)
+        own = self.recorded_electorates.get(log.label)
+        if own is None or not self.is_among(own.members, log.evidence):
+            return listener, []
+        others = sorted(own.listeners.items())
+        unplaced = [
+            voter
+            for voter, known in others
+            if voter != log.evidence.node_id
+            and (listener.upper() not in known if listener else not known)
+        ]
+        return listener, unplaced
 
     @cached_property
     def electors(self) -> tuple[LogView, ...]:

@@ -175,7 +175,8 @@ class Health:
     and is in sync; `on_offline` are those with a replica on a disk that is offline;
     `leaderless` are partitions without a leader, or with one that is fenced or not registered, where
     any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the
-    assignment of the partitions that were asked for.
+    assignment of the partitions that were asked for. `hidden_level` is the offset at which a
+    transaction begins that is open there, and the metadata.version that controllers go by in it.
     """
 
     offset: int
@@ -199,6 +200,7 @@ class Health:
     preferred_count: Mapping[int, int]
     assigned: Mapping[Key, tuple[int, ...]]
     scram_users: frozenset[Key]
+    hidden_level: tuple[int, int] | None = None
 
     @property
     def racks(self) -> set[str]:

@@ -288,6 +288,12 @@ class SnapshotView:
         return None if found is None or found.data is None else voters_of(found.data)
 
     @property
+    def voter_listeners(self) -> "dict[int, frozenset[str]]":
+        """The listeners of each voter by its KRaftVoters record."""
+        found = self._first(KRAFT_VOTERS)
+        return {} if found is None or found.data is None else listeners_of(found.data)
+
+    @property
     def has_unread_voters(self) -> bool:
         """Its KRaftVoters record is in a newer shape: whom it names is not known."""
         found = self._first(KRAFT_VOTERS)
@@ -311,3 +317,13 @@ def voters_of(data: Mapping[str, Any]) -> tuple[tuple[int, str | None], ...]:
         (voter, None if directory == ZERO_UUID else directory)
         for voter, directory in sorted(named.items())
     )
+
+
+def listeners_of(data: Mapping[str, Any]) -> dict[int, frozenset[str]]:
+    """The listeners of each voter of a KRaftVoters record, in capitals, as Kafka compares them
+    (ListenerName.normalised).
+    """
+    return {
+        one["voterId"]: frozenset(place["name"].upper() for place in one["endpoints"])
+        for one in data["voters"]
+    }

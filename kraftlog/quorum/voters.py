@@ -9,7 +9,7 @@ KAFKA-17608, KIP-1347, Kafka's SocketServerConfigs.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -20,7 +20,7 @@ from kraftlog.quorum import settings
 from kraftlog.quorum.content import KRAFT_VOTERS
 from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.snapshots import SnapshotView, by_replica, voters_of
+from kraftlog.quorum.snapshots import SnapshotView, by_replica, listeners_of, voters_of
 from kraftlog.state.declare import Data
 
 Members = tuple[tuple[int, str | None], ...]
@@ -45,7 +45,8 @@ _DIGITS = 10
 @dataclass(frozen=True, slots=True)
 class VoterSet:
     """A set of voters, where it is written, the (epoch, end offset) up to which it was seen to
-    hold, and the (epoch, offset) from which on it does, where that is known.
+    hold, and the (epoch, offset) from which on it does, where that is known. `listeners` are those
+    of each voter, in capitals, by a KRaftVoters record.
     """
 
     members: Members
@@ -55,6 +56,7 @@ class VoterSet:
     offset: int | None
     seen: tuple[int, int]
     since: tuple[int, int] = field(default=(0, 0), compare=False)
+    listeners: Mapping[int, frozenset[str]] = field(default_factory=dict, compare=False)
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -73,21 +75,23 @@ def log_voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
     """(offset, epoch, row, members) of each KRaftVoters record in a log that names a voter; without
     one it is no set of voters.
     """
-    return (one for one in _voter_records(log) if one[3])
+    for offset, epoch, row, data in _voter_records(log):
+        if data["voters"]:
+            yield offset, epoch, row, voters_of(data)
 
 
 def records_without_voters(log: LogView) -> Iterator[tuple[int, int]]:
     """(offset, row) of each KRaftVoters record in a log that names nobody."""
-    return ((offset, row) for offset, _, row, members in _voter_records(log) if not members)
+    return ((offset, row) for offset, _, row, data in _voter_records(log) if not data["voters"])
 
 
-def _voter_records(log: LogView) -> Iterator[tuple[int, int, int, Members]]:
+def _voter_records(log: LogView) -> Iterator[tuple[int, int, int, Data]]:
     for index in log.remarkable.tolist():
         row = int(log.rows[index])
         for control in log.controls(row):
             if control.type == KRAFT_VOTERS and control.data is not None:
                 offset = int(log.base[index]) + control.record_index
-                yield offset, int(log.epochs[index]), row, voters_of(control.data)
+                yield offset, int(log.epochs[index]), row, control.data
 
 
 def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> Iterator[VoterSet]:
@@ -120,16 +124,18 @@ def _recorded(log: LogView, snapshots: Iterable[SnapshotView]) -> list[VoterSet]
     """The sets that the KRaftVoters records of a replica give, in the order of the log."""
     found = []
     end = log.newness
-    for offset, epoch, row, members in log_voter_records(log):
-        name = f"the KRaftVoters record at offset {offset}"
+    for offset, epoch, row, data in _voter_records(log):
+        name, since = f"the KRaftVoters record at offset {offset}", (epoch, offset + 1)
         where = log.label, log.path(row), offset
-        found.append(VoterSet(members, name, *where, end, (epoch, offset + 1)))
+        if data["voters"]:
+            members = voters_of(data)
+            found.append(VoterSet(members, name, *where, end, since, listeners_of(data)))
     for one in snapshots:
         if one.replica == log.label and one.is_live and one.voters:
             seen = max(one.id, end) if one.end_offset <= end[1] else one.id
             name = f"the KRaftVoters record of {one.evidence.name}"
-            where = log.label, one.path, one.end_offset
-            found.append(VoterSet(one.voters, name, *where, seen, (one.epoch, one.end_offset)))
+            where, since = (log.label, one.path, one.end_offset), (one.epoch, one.end_offset)
+            found.append(VoterSet(one.voters, name, *where, seen, since, one.voter_listeners))
     return sorted(found, key=lambda one: one.since)
 
 
@@ -274,6 +280,14 @@ def configured_places(replica: ReplicaEvidence) -> dict[str, str]:
                 shown = "" if host in _ANYWHERE else host
                 places[found["name"]] = host_port(shown, found["port"])
     return places
+
+
+def looking_listener(replica: ReplicaEvidence) -> str | None:
+    """The listener at which a node looks for the voters: the first that its file names for
+    controllers (Kafka's KafkaRaftManager).
+    """
+    first = (replica.setting(settings.CONTROLLERS) or "").split(",")[0].strip()
+    return first or None
 
 
 def static_places(replica: ReplicaEvidence) -> dict[int, str]:

@@ -16,7 +16,7 @@ from kraftlog.log import names
 from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import READING_KINDS, FaultKind
 from kraftlog.log.names import FILE_LIMIT_BYTES
-from kraftlog.plain import offsets_are
+from kraftlog.plain import offsets_are, voters_text
 from kraftlog.quorum.content import END_MARKER, REFUSED, UNKNOWN
 from kraftlog.quorum.epochs import EpochVector, claimed_by
 from kraftlog.quorum.evidence import (
@@ -61,7 +61,16 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
             for each in shipped
         ),
         cut,
-        tuple(dict.fromkeys((*_problems(one), *_out_of_reach(one, end), *_unopened(log, end)))),
+        tuple(
+            dict.fromkeys(
+                (
+                    *_problems(one),
+                    *_out_of_reach(one, end),
+                    *_unopened(log, end),
+                    *_unplaced(quorum, log),
+                )
+            )
+        ),
         (*_bad_records(one.log, log.contents), *_begun_nowhere(quorum, log)),
         (*_notes(log, end), *_without_vote(quorum, log)),
         tuple(_issues(one.log, log.contents, _NEWER)),
@@ -176,6 +185,14 @@ def _unopened(log: LogView, end_row: int) -> Iterator[str]:
     for one in _issues(batches.between(0, end_row), log.contents, frozenset({END_MARKER})):
         yield f"Kafka cannot open the log over the batch at offset {one.offset}: {one.text}"
         break
+
+
+def _unplaced(quorum: Quorum, log: LogView) -> Iterator[str]:
+    """Voters that a node has no endpoint of: without a leader it looks for them, and halts."""
+    listener, voters = quorum.unplaced_voters(log)
+    if voters:
+        at = "" if listener is None else f" for its listener {listener}"
+        yield f"it halts when it looks for the other voters: it knows no endpoint{at} of {voters_text(voters)}"
 
 
 def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:

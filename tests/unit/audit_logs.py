@@ -260,14 +260,12 @@ def leader_change(
 
 
 def kraft_voters(
-    *voters: int, levels: tuple[int, int] = (0, 1), listener: str | None = None
+    *voters: int, levels: tuple[int, int] = (0, 1), listener: str = "CONTROLLER"
 ) -> bytes:
     """A KRaftVoters record of voters, each with the directory of its number, these levels of
-    kraft.version, and a listener of that name, if any.
+    kraft.version, and a listener of that name.
     """
-    places = b"\x01"
-    if listener is not None:
-        places = b"\x02" + text(listener) + text("host") + struct.pack(">H", 9093) + b"\0"
+    places = b"\x02" + text(listener) + text("host") + struct.pack(">H", 9093) + b"\0"
     each = b"".join(
         struct.pack(">i", one) + disk_uuid(one) + places + struct.pack(">hh", *levels) + b"\0\0"
         for one in voters

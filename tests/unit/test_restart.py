@@ -60,6 +60,7 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.borders import cut_at
+from tests.unit.faults.cases import looking_at
 from tests.unit.faults.ends import cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
     FIRST,
@@ -1360,3 +1361,17 @@ def test_a_tail_under_the_epoch_that_replaces_it_is_not_cut(tmp_path: Path) -> N
         assert "claims epoch 2" in answer.reason
     fetches = {(one["follower"], one["leader"]): one for one in fetch_rows(model_of(root))}
     assert (fetches["2", "3"]["fetch_offset"], fetches["2", "3"]["answer"]) == (243, "records")
+
+
+def test_a_voter_that_knows_no_endpoint_of_another_one_halts(tmp_path: Path) -> None:
+    """Whatever its log: so it grants no vote either."""
+    nodes = quorum(tmp_path)
+    looking_at("CTRL", "CONTROLLER")(nodes)
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    boot = Plans(model).boots["1"]
+    why = "it halts when it looks for the other voters: it knows no endpoint for its listener CTRL of voters 2 and 3"
+    assert (boot.boots, boot.reason) == (False, why)
+    rows = {one["replica"]: one for one in restart_rows(model)}
+    assert (rows["1"]["verdict"], rows["1"]["reason"]) == ("unsafe", f"it would not start: {why}")
+    told = {one.candidate: (one.can_win, one.granted_by) for one in Plans(model).elections()}
+    assert told == {"1": (False, ()), "2": (True, ("2", "3")), "3": (True, ("2", "3"))}

@@ -356,6 +356,28 @@ fault(
 )(configured(9555))  # fmt: skip
 
 
+def looking_at(listeners: str, *endpoints: str) -> Damage:
+    """Node 1 looks for voters at the first of some listeners, and they have others."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            node.append(voters(FIRST, 1, 2, 3, listeners=endpoints))
+        if listeners:
+            settings(nodes[0], controller_listener_names=listeners)
+
+    return damage
+
+
+fault(
+    "voter_endpoints_agree", "critical", "1", says="voters 2 and 3 have no endpoint that it could",
+    sound=looking_at("ctrl, CONTROLLER", "CONTROLLER", "Ctrl"),
+)(looking_at("CTRL,CONTROLLER", "CONTROLLER", "Ctrl2"))  # fmt: skip
+fault(
+    "voter_endpoints_agree", "critical", "2", says="voters 1 and 3 have no endpoint that it could",
+    sound=looking_at("", "CONTROLLER"),
+)(looking_at(""))  # fmt: skip
+
+
 # --- topics --------------------------------------------------------------------------------------
 
 

@@ -248,9 +248,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "majority": int,
     },
     "voter_endpoints_agree": {
-        "voter_id": int, "listener": str, "by_voter_set": str,
+        "voter_id": int, "listener": (str, None), "by_voter_set": str,
         "by_itself": {str: str}, "voters_moved": [int], "looked_for_at": str, "listens_at": [str],
-        "looking": [str],
+        "looking": [str], "unplaced": [int],
     },
     "voter_holds_committed_data": {
         "committed_lower": int, "granted_by": [int], "majority": int, "missing_voters": [int],

@@ -248,14 +248,16 @@ fault("record_replays", "warning", says="kraft.version to level -1", sound=sound
 )
 
 
-def voters(base: int, *numbers: int, ms: int = LATER) -> Batch:
+def voters(
+    base: int, *numbers: int, ms: int = LATER, listeners: tuple[str, ...] = ("CONTROLLER",)
+) -> Batch:
     spec = spec_of("KRAFT_VOTERS")
     assert spec is not None
     members = [
         {
             "voterId": number,
             "voterDirectoryId": disk_text(number),
-            "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
+            "endpoints": [{"name": one, "host": "localhost", "port": 9093} for one in listeners],
             "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
         }
         for number in numbers

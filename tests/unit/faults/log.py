@@ -20,6 +20,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     change_isr,
+    feature,
     frame,
     healthy_log,
     kraft_voters,
@@ -269,7 +270,7 @@ def _control(key_version: int, control_type: int, value: bytes) -> Damage:
     return lambda nodes: [node.append(Batch(12, 2, (value,), (key,), LATER)) for node in nodes]
 
 
-_KRAFT_VERSION = struct.pack(">hh", 0, 1) + b"\0"
+_KRAFT_VERSION = struct.pack(">hh", 0, 0) + b"\0"
 
 fault(
     "record_rules", "critical", "1", 12, says="its kraft.version is -1, and no level is below 0",
@@ -356,6 +357,10 @@ fault(
     "record_rules", "warning", "1", 13, says="it takes kraft.version back to 0 while a set of",
     sound=_voters_and(1),
 )(_voters_and(0))  # fmt: skip
+fault(
+    "record_rules", "critical", "1", 12, says="sets kraft.version to 1, and no record names the",
+    sound=_voters_and(1),
+)(_control(0, 5, struct.pack(">hh", 0, 1) + b"\0"))  # fmt: skip
 
 
 def _with_headers(base: int, headers: bytes) -> Damage:
@@ -475,6 +480,21 @@ def _(nodes: list[Node]) -> None:
     """An End closes a transaction, and so does an Abort: after either, none is open."""
     begin, end, abort = (TRANSACTION[word] for word in ("begin", "end", "abort"))
     everywhere(nodes, begin, end, NO_OP, abort)
+
+
+_LEVEL = feature("metadata.version", 12)
+for _values, _offset in (
+    ((_LEVEL, TRANSACTION["begin"]), 13),
+    ((TRANSACTION["begin"], _LEVEL), 12),
+):
+    fault(
+        "transactions_well_formed", "critical", offset=_offset,
+        says="metadata.version 12 has no transactions",
+        sound=appended(*_values, TRANSACTION["end"]),
+    )(appended(*_values))  # fmt: skip
+fault("transactions_well_formed", "info", offset=13, says="still open")(
+    appended(feature("metadata.version", 13), TRANSACTION["begin"])
+)
 
 
 @fault("epochs_monotonic", "critical", "1", 13, says="goes back from 3 to 2")

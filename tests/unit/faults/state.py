@@ -407,6 +407,31 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, acl(7, "a", "ann"))
 
 
+_TIME = "log.retention.ms"
+
+
+def _of_broker(name: str) -> bytes:
+    return config(4, name, _TIME, "9")
+
+
+@fault(
+    "record_replays", "warning", offset=12,
+    says="is of broker '7x', and that is no number of a broker. From Kafka 4.0 on, a",
+    sound=appended(
+        *map(_of_broker, ("", "7", "-7", "+007", "\u0667", "2147483647", "-2147483648")),
+        config(2, "7x", _TIME, "9"),
+    ),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """ConfigurationControlManager: NumberFormatException."""
+    everywhere(nodes, _of_broker("7x"))
+
+
+fault("record_replays", "warning", offset=12, says="is of broker '-2147483649', and that is")(
+    appended(*map(_of_broker, ("-2147483649", "+2147483648", "9" * 50, " 7", "1_0", "+")))
+)
+
+
 DIRECTORIES = "broker_directories_unique"
 
 
