@@ -1,5 +1,5 @@
-"""spark-submit jobs/audit.py --lake LAKE: check the lake's newest run, and record results and
-findings.
+"""spark-submit jobs/audit.py --lake LAKE: check the lake's newest run, record results and findings,
+and write its page; what materialize and metrics have left undone is done too.
 """
 
 import sys

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from kraftlog.audit.origins import setting_rows
 from kraftlog.audit.run import AuditResult, Finding, audit_of
-from kraftlog.config import Options, load_options
+from kraftlog.config import Options, load_options, require_of_reading, whole_number
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.foreign import Decoder, ForeignRecord, read_partition, versioned
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
@@ -80,14 +80,15 @@ __all__ = [
 def open(  # the name that readers of files expect; this module opens no file itself
     *roots: str, reveal_secrets: bool = False, **options: Any
 ) -> "Copies":
-    """The copies below some roots, as one quorum. Options are those of `conf/kraftlog.toml`, by
-    name: `quorum_describe`, `lag_offsets` and so on.
+    """The copies below some roots, as one quorum. Options are those of `conf/kraftlog.toml` that
+    say how copies are read and judged, by name: `quorum_describe`, `lag_offsets` and so on.
 
-    Raises InputError where no copy lies there, UsageError for an option that does not exist, and
-    where no root is named.
+    Raises InputError where no copy lies there, UsageError for an option that does not exist, or
+    would do nothing here, and where no root is named.
     """
     if not roots:
         raise UsageError("no folder is named; open takes those that hold the copies")
+    require_of_reading(options)
     given = {"input": list(map(str, roots)), "reveal_secrets": reveal_secrets, **options}
     settings = load_options(given)
     return Copies(settings, tuple(find_replicas(settings.input)))
@@ -131,9 +132,10 @@ class Copy:
         """One row per decoded record of segments and checkpoints, and one with `fault` per place
         that cannot be read.
 
-        Raises UsageError for a type that no record has.
+        Raises UsageError for a type that no record has, and for what is no offset.
         """
-        wanted = RecordFilter(_types(types), from_offset, to_offset, key=key)
+        bounds = _whole("from_offset", from_offset), _whole("to_offset", to_offset)
+        wanted = RecordFilter(_types(types), *bounds, key=key)
         return record_rows([self.replica], self.copies.limits, self.copies.redactor, wanted)
 
     def arrow(self, types: Iterable[str] | None = None) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -154,13 +156,14 @@ class Copy:
         """The state of all records below an offset, or before a time; at the log's end without
         either.
 
-        Raises InputError where it cannot be rebuilt, UsageError where both are given.
+        Raises InputError where it cannot be rebuilt, UsageError where both are given, or no number.
         """
         if at is not None and at_ms is not None:
             raise UsageError("an image is taken at an offset or at a time, not at both")
         # One of another cluster than the copies that are looked at speaks for itself.
         view = self.copies.view if self.label in self.copies.view.by_label else None
-        given = Place(at, at_ms), self.copies.limits, self.copies.redactor
+        place = Place(_whole("at", at), _whole("at_ms", at_ms))
+        given = place, self.copies.limits, self.copies.redactor
         return image_of(self.replica, self.label, view, *given)[0]
 
 
@@ -247,7 +250,7 @@ class Copies:
         """The newest state that is known to be committed, or that at an offset, of the copy that
         holds most of it.
         """
-        return furthest_image(self.view, self.redactor, at)
+        return furthest_image(self.view, self.redactor, _whole("at", at))
 
     def explain(
         self, *what: str, between_ms: tuple[int | None, int | None] = (None, None)
@@ -304,6 +307,11 @@ def _types(given: Iterable[str] | None) -> frozenset[str] | None:
     if given is None:
         return None
     return record_types([given] if isinstance(given, str) else [*given]) or frozenset()
+
+
+def _whole(name: str, value: object) -> int | None:
+    """An offset or a time, where one is given."""
+    return None if value is None else whole_number(name, value, 0)
 
 
 def _dialect(name: str) -> Dialect:

@@ -10,13 +10,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import NoReturn
 
 from kraftlog import __version__
 from kraftlog.commands import manual
 from kraftlog.commands.command import Formatter, add_commands, commands_in
 from kraftlog.failures import DEBUG, guarded, without_choice, without_debug
-from kraftlog.plain import tell
+from kraftlog.pipeline.arguments import OptionParser
 
 COLOR = "--color"
 
@@ -48,7 +47,7 @@ def _run(words: list[str]) -> int:
     parser = build_parser(words[0] if words else "")
     chosen, unknown = parser.parse_known_args(words)
     if unknown:
-        parser.error(_unknown(unknown, chosen))
+        chosen.parser.error(_unknown(unknown, chosen))
     code: int = chosen.command(chosen)
     return code
 
@@ -61,28 +60,11 @@ def _unknown(arguments: list[str], chosen: argparse.Namespace) -> str:
     return said + named if is_folder and hasattr(chosen, "input") else said
 
 
-class _Parser(argparse.ArgumentParser):
-    """One sentence instead of the whole usage when arguments are wrong."""
-
-    def error(self, message: str) -> NoReturn:
-        tell(f"{message}{self._taken(message)}; see '{self.prog} --help'")
-        raise SystemExit(2)
-
-    def _taken(self, message: str) -> str:
-        """Who may have taken what is missed: an option that takes all words up to the next one."""
-        lacks = "the following arguments are required: "
-        wanted = message.removeprefix(lacks).split(", ") if message.startswith(lacks) else ()
-        names = {name for one in self._actions if one.nargs == "+" for name in one.option_strings}
-        if not names or not wanted or any(one.startswith("-") for one in wanted):
-            return ""
-        return f" (write it before {' and '.join(sorted(names))}, which takes all words behind it)"
-
-
 def build_parser(command: str = "") -> argparse.ArgumentParser:
     """All commands and their options; for those that look at one replica only their own family:
     what the others import takes longer than most of their answers.
     """
-    parser = _Parser(
+    parser = OptionParser(
         prog="kraftlog",
         description="Audit and analyse copies of Kafka's KRaft metadata logs.",
         epilog=_EXAMPLES,

@@ -9,7 +9,7 @@ of them that checks ask for. A new option is one line there and one field here.
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
@@ -221,7 +221,7 @@ def no_such_option(key: str, known: list[str], where: str = "") -> UsageError:
 def _typed(option: str, value: object, kind: object) -> object:
     """The value in its field's type; texts are understood too, as jobs get all options as text."""
     if get_origin(kind) is Literal:
-        return _choice(option, value, get_args(kind))
+        return one_of(option, value, get_args(kind))
     if kind is bool:
         return _switch(option, value)
     if kind == int | None and value == "":
@@ -237,7 +237,10 @@ def _typed(option: str, value: object, kind: object) -> object:
     return str(value) or (None if type(None) in get_args(kind) else "")
 
 
-def _choice(option: str, value: object, allowed: tuple[object, ...]) -> object:
+def one_of(option: str, value: object, allowed: tuple[object, ...]) -> object:
+    """The value that an option is given.
+
+    Raises UsageError where it is none of those that are allowed."""
     if value not in allowed:
         raise UsageError(f"{option} must be one of {', '.join(map(str, allowed))}")
     return value
@@ -254,13 +257,19 @@ def _switch(option: str, value: object) -> bool:
 def whole_number(option: str, value: object, least: int = 1) -> int:
     """The number that an option is given, or a text of it.
 
-    Raises UsageError for another value, and for a number below the least."""
+    Raises UsageError for another value, and for a number below the least, or over 64 bits."""
     if isinstance(value, str) and value.isdecimal():
-        value = int(value)
+        value = int(value[:_ENOUGH_DIGITS])
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         what = "above 0" if least else "of at least 0"
         raise UsageError(f"{option} must be a whole number {what}, not {value!r}")
+    if value >= 1 << 63:
+        raise UsageError(f"{option} must be below 2^63: no column holds more")
     return value
+
+
+_ENOUGH_DIGITS = 20
+"""A text of so many is too large, whatever comes behind them."""
 
 
 def _texts(option: str, value: object) -> tuple[str, ...]:
@@ -268,6 +277,31 @@ def _texts(option: str, value: object) -> tuple[str, ...]:
     if not isinstance(items, list | tuple) or not all(isinstance(i, str | Path) for i in items):
         raise UsageError(f"{option} must be a list of texts, not {value!r}")
     return tuple(str(item) for item in items)
+
+
+def require_of_reading(names: Iterable[str]) -> None:
+    """Raise UsageError for an option that says nothing of how copies are read and judged."""
+    for name in names:
+        if name in _OF_COMMANDS:
+            raise UsageError(
+                f"option {name!r} would do nothing here: it says what a command writes, and how it ends"
+            )
+
+
+_OF_COMMANDS = frozenset(
+    {
+        "lake",
+        "master",
+        "lease_seconds",
+        "wait_seconds",
+        "keep_runs",
+        "keep_rows",
+        "fail_on",
+        "strict",
+        "metrics_file",
+        "junit_file",
+    }
+)
 
 
 def switches() -> frozenset[str]:

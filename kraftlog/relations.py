@@ -77,6 +77,11 @@ FILES = relation(
     column("problem", TEXT, "why the file could not be read; null where it could"),
     column("content", TEXT, "what a side file says, as JSON; null for other files"),
     column("padding_bytes", LONG, "zero bytes that Kafka allocated ahead in an index"),
+    column(
+        "content_hash",
+        TEXT,
+        "hash of the bytes of a side file, or of an index that is not allocated ahead; null for others",
+    ),
 )
 
 BATCHES = relation(

@@ -1,13 +1,14 @@
 """A run every hour, for Airflow 3: put this file into its folder of DAGs.
 
-The task fails on exit code 1 (findings at or above --fail-on) and on 2 (the run could not do its
-work); its log holds what was found. What then tells people is Airflow's: `email_on_failure`, or a
-callback of yours.
+The task `run` fails on exit code 1 (findings at or above --fail-on) and on 2 (the run could not do
+its work), and the DAG's run with it; its log holds what was found. `upkeep` is a teardown: it comes
+after each run, and its own failure is the task's alone. What then tells people is Airflow's:
+`email_on_failure`, or a callback of yours.
 """
 
 from datetime import datetime, timedelta
 
-from airflow.sdk import dag, task
+from airflow.sdk import dag, task, teardown
 
 KRAFTLOG = "/opt/kraftlog/bin/kraftlog"
 
@@ -28,7 +29,9 @@ def kraftlog() -> None:
             " --metrics-file /var/lib/node_exporter/kraftlog.prom"
         )
 
-    @task.bash(trigger_rule="all_done")
+    # A DAG's run is as its last task is, unless that is a teardown.
+    @teardown
+    @task.bash
     def upkeep() -> str:
         return f"{KRAFTLOG} lake check --lake /audit/lake"
 

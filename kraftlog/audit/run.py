@@ -8,7 +8,7 @@ left out: a record of millions of replicas would else be a finding of many megab
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
 from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import RANK, BadRow, Check
@@ -16,6 +16,7 @@ from kraftlog.audit.coverage import Coverage, JudgedRange, judged_ranges
 from kraftlog.audit.end_checks import voters_present
 from kraftlog.audit.triage import and_more
 from kraftlog.audit.verdict import Verdict, verdict_of
+from kraftlog.config import FailOn, one_of
 from kraftlog.failures import in_short
 from kraftlog.quorum.capping import capped
 from kraftlog.quorum.model import Quorum
@@ -80,7 +81,9 @@ class AuditResult:
     def exit_code(self, fail_on: str = "critical", strict: bool = False) -> int:
         """0 nothing at or above `fail_on`, 1 findings at or above it, 2 some check broke. `strict`
         counts a critical check that could not judge everything as a finding.
-        """
+
+        Raises UsageError for another `fail_on` than the option knows."""
+        one_of("fail_on", fail_on, get_args(FailOn))
         return exit_code_of(*self._as_rows(), fail_on, strict)
 
     @property

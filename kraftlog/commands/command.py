@@ -95,7 +95,7 @@ def add_commands(commands: "argparse._SubParsersAction[Any]", declared: Iterable
         if one.run is None:
             families[one.name] = parser.add_subparsers(required=True, metavar=one.takes)
         else:
-            parser.set_defaults(command=one.run)
+            parser.set_defaults(command=one.run, parser=parser)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:

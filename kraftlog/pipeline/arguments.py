@@ -1,12 +1,34 @@
-"""The options of `conf/kraftlog.toml` as arguments of a command line. Imports no Spark."""
+"""The options of `conf/kraftlog.toml` as arguments of a command line, and who reads such a line.
+Imports no Spark.
+"""
 
 import argparse
 import re
+from typing import NoReturn
 
 from kraftlog.config import Options, load_options, option_names, option_texts, switches
+from kraftlog.failures import FAILED
+from kraftlog.plain import tell
 
 # A unit by itself is no sentence: "Bytes. A segment larger than this …"
 _FIRST_SENTENCE = re.compile(r"(?:Bytes\. )?(.*?)\.(?= |$)")
+
+
+class OptionParser(argparse.ArgumentParser):
+    """One sentence instead of the whole usage when arguments are wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        tell(f"{message}{self._taken(message)}; see '{self.prog} --help'")
+        raise SystemExit(FAILED)
+
+    def _taken(self, message: str) -> str:
+        """Who may have taken what is missed: an option that takes all words up to the next one."""
+        lacks = "the following arguments are required: "
+        wanted = message.removeprefix(lacks).split(", ") if message.startswith(lacks) else ()
+        names = {name for one in self._actions if one.nargs == "+" for name in one.option_strings}
+        if not names or not wanted or any(one.startswith("-") for one in wanted):
+            return ""
+        return f" (write it before {' and '.join(sorted(names))}, which takes all words behind it)"
 
 
 def add_options(parser: argparse.ArgumentParser, *, only: frozenset[str] | None = None) -> None:

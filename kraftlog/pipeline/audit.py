@@ -10,7 +10,7 @@ from kraftlog.config import THRESHOLDS
 from kraftlog.pipeline.derive import Derived, derive
 from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import READING_LIMITS, Run
-from kraftlog.plain import tell
+from kraftlog.plain import counted, tell
 from kraftlog.relations import Row
 from kraftlog.report.judgement import Judged, judged_in, judged_of
 from kraftlog.report.verdict import headline
@@ -61,7 +61,12 @@ def audit(run: Run, told: Told | None = None) -> Judged:
         return Audited(judged_of(quorum, audit_of(quorum), run.options), told)
 
     derive(run, _TABLES, audited)
-    return judged_in(run.lake, run.run_id)
+    judged = judged_in(run.lake, run.run_id)
+    if judged.changed_in_place:
+        tell(
+            f"run {run.number} has read {counted(judged.changed_in_place, 'file')} whose content had changed under the same size and time: a disk or a copy is at fault"
+        )
+    return judged
 
 
 def is_recorded(run: Run) -> bool:

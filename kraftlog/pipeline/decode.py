@@ -24,12 +24,17 @@ from kraftlog.log.storage import entry_of
 from kraftlog.log.stores import is_remote
 from kraftlog.pipeline.content_places import choose
 from kraftlog.pipeline.contents import decode_bin
-from kraftlog.pipeline.disk_changes import DiskChanges, changed_in_place, disk_changes
+from kraftlog.pipeline.disk_changes import (
+    DiskChanges,
+    changed_in_place,
+    changed_side_files,
+    disk_changes,
+)
 from kraftlog.pipeline.every_table import derived_tables
 from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
-from kraftlog.plain import tell
+from kraftlog.plain import counted, tell
 from kraftlog.source.files import file_rows
 from kraftlog.source.plan import Split, pack, plan_splits
 from kraftlog.tables.lake import Lake
@@ -54,10 +59,13 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     started = datetime.now(UTC)
     lake, replicas = run.lake, run.replicas
     finished = lake.run_number("runs")
-    files, side_faults = file_rows(replicas)
+    files, side_faults = file_rows(replicas, run.redactor.id_key)
     run.require_same_masks()
     before = run.last
     changes = disk_changes(lake, replicas, before["replica_count"] if before else 0)
+    # Small files are read by each run, to be stored: what has changed in silence shows.
+    compared, rotten = changed_side_files(lake, files, changes.read)
+    changes = replace(changes, read=changes.read | rotten.keys())
     other = {name for name, value in run.goes_by.items() if before and before[name] != value}
     holding = record_files(replicas)
     paths = frozenset(one.path for one in holding)
@@ -75,8 +83,11 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     made = _written(run, read, changes.known_sizes)
     written, counts = _by_table(made)
     _check_reach(lake, written, read)
-    rotten = changed_in_place(lake, written["batches"], again)
-    _tell_verified(again, rotten)
+    rotten |= changed_in_place(lake, written["batches"], again)
+    _tell_rotten(rotten)
+    if run.options.verify and (count := len(again) + compared):
+        what = f"{len(rotten):,} of them have changed" if rotten else "all as the lake knows them"
+        tell(f"{counted(count, 'file')} read again, {what}")
     if not changes and not rotten and not other:
         return False
     changes = replace(changes, read=changes.read | again)
@@ -122,15 +133,13 @@ def _forget_too_large(lake: Lake) -> None:
     forget_contents(lake, ids)
 
 
-def _tell_verified(again: frozenset[str], rotten: dict[str, int]) -> None:
-    """Say what reading again has found."""
+def _tell_rotten(rotten: dict[str, int | None]) -> None:
+    """Name files whose content has changed in silence."""
     for path, position in sorted(rotten.items())[:_TOLD]:
+        where = "" if position is None else f", first at byte {position:,}"
         tell(
-            f"{path}: its content has changed under the same size and time, first at byte {position:,}: a disk or a copy is at fault; this run judges what is there now"
+            f"{path}: its content has changed under the same size and time{where}; this run judges what is there now"
         )
-    if again:
-        what = f"{len(rotten):,} of them have changed" if rotten else "all as the lake knows them"
-        tell(f"{len(again):,} files read again, {what}")
 
 
 def _run_id(files: pa.Table, number: int) -> str:

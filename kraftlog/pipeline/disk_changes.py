@@ -1,9 +1,9 @@
 """What differs between the disks and what a lake knows of them.
 
 In: a lake, and the replicas as they were listed. Out: `DiskChanges`; its place, size and time tell
-of a file, and none is opened but those that could not be read before. Of files that are read again
-although these are the same: where the content differs all the same, as bits do that a disk has
-turned in silence. Driver side.
+of a file, and none is opened but those that could not be read before. Of files that are read
+although these are the same, as small ones always are: where the content differs all the same, as
+bits do that a disk has turned in silence. Driver side.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +16,13 @@ import pyarrow.dataset as ds
 
 from kraftlog.log.directory import Replica
 from kraftlog.log.fault import FaultKind
-from kraftlog.log.storage import open_file
+from kraftlog.log.storage import entry_of, open_file
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, read_columns
 
 _IDENTITY = ["path", "size_bytes", "modified_ns", "replica"]
 _CHUNK_BYTES = 4 << 20
+_CONTENT = ["path", "content_hash"]
 _BATCH = ["path", "position", "size_bytes", "batch_id", "crc_valid"]
 
 
@@ -82,6 +83,35 @@ def _can_be_read(path: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def changed_side_files(
+    lake: Lake, files: pa.Table, read: frozenset[str]
+) -> tuple[int, dict[str, int | None]]:
+    """How many of the files that hold no record batches the lake knows the content of, and those
+    among them whose content is another now, at no known place; all but those that are to be `read`
+    anyway.
+    """
+    if not lake.exists("files"):
+        return 0, {}
+    known, now = (
+        {row["path"]: row for row in table.to_pylist() if row["content_hash"]}
+        for table in (lake.read("files", _CONTENT), files)
+    )
+    both = (known.keys() & now.keys()) - read
+    other = (one for one in both if known[one]["content_hash"] != now[one]["content_hash"])
+    return len(both), {path: None for path in other if _is_as_listed(now[path])}
+
+
+def _is_as_listed(row: Mapping[str, Any]) -> bool:
+    """Whether a file has the size and time of its listing: what is written just now has changed, and
+    not in silence.
+    """
+    found = entry_of(row["path"])
+    return found is not None and (found.size_bytes, found.modified_ns) == (
+        row["size_bytes"],
+        row["modified_ns"],
+    )
 
 
 def changed_in_place(

@@ -4,7 +4,6 @@ Every option of `conf/kraftlog.toml` is an argument of the same name (`--split-s
 and `--conf` names a TOML file.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from kraftlog.config import Options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
-from kraftlog.pipeline.arguments import add_options, options_in
+from kraftlog.pipeline.arguments import OptionParser, add_options, options_in
 from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.pipeline.page import page_path
 from kraftlog.pipeline.run import StartSpark
@@ -69,7 +68,7 @@ def starter(app_name: str, options: Options) -> StartSpark:
 
 def job_options(name: str, arguments: Sequence[str] | None) -> Options:
     """The options of a job's command line."""
-    parser = argparse.ArgumentParser(prog=f"jobs/{name}.py")
+    parser = OptionParser(prog=f"jobs/{name}.py")
     parser.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")
     add_options(parser)
     return options_in(parser.parse_args(arguments))

@@ -45,8 +45,9 @@ class Outcome:
 
 
 def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
-    """Some of decode, materialize, metrics and audit, in this order, of the newest run. With the
-    audit go the contracts of the tables, and the page.
+    """Some of decode, materialize, metrics and audit, of the newest run. The audit does what the
+    others have left undone: with it go the contracts of the tables and the page, which are of a
+    whole run.
 
     The exit code says whether there are findings at or above `fail_on`, or else a broken contract
     (2); of steps without an audit it is 0. Of a lake that cannot be written an audit tells what the
@@ -63,12 +64,14 @@ def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome
 def _steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
     with _run(start_spark, options, reads_input="decode" in names) as run:
         is_new = _decode(run) if "decode" in names else True
-        told = _materialize(run) if "materialize" in names else None
-        if "metrics" in names:
+        is_audit = "audit" in names
+        told = _materialize(run) if is_audit or "materialize" in names else None
+        judged = _audit(run, told) if is_audit else Judged()
+        if is_audit or "metrics" in names:
             _metrics(run)
-        if "audit" not in names:
+        if not is_audit:
             return Outcome(run, 0, is_new)
-        judged, broken = _audit(run, told), _contracts(run)
+        broken = _contracts(run)
         _page(run.lake)
         return Outcome(run, judged.exit_code(options) or broken, is_new, judged)
 
@@ -109,9 +112,7 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         broken = _contracts(run, contracts)
         _page(run.lake)
         tidied.result()
-        rotten = is_new and run.row["changed_in_place_count"] > 0
-    rot = 1 if rotten and options.fail_on != "never" else 0
-    return Outcome(run, judged.exit_code(options) or broken or rot, is_new, judged)
+    return Outcome(run, judged.exit_code(options) or broken, is_new, judged)
 
 
 def _tidied(run: Run, begun: Future[SharedMeasures] | None) -> None:

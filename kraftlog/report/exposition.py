@@ -48,6 +48,10 @@ METRICS = (
     Metric(
         "kraftlog_checks_incomplete", "Checks that lacked something which a person could supply"
     ),
+    Metric(
+        "kraftlog_files_changed_in_place",
+        "Files whose bits had changed under the same size and time",
+    ),
     Metric("kraftlog_voters", "Voters of the newest voter set"),
     Metric("kraftlog_voters_missing", "Voters that were not copied"),
     Metric("kraftlog_log_start_offset", "First offset of the log", _REPLICA),
@@ -85,6 +89,7 @@ def metrics_text(judged: Judged, exit_code: int, replicas: Sequence[Row]) -> byt
         "kraftlog_info": [((__version__, ",".join(sorted(clusters))), 1)],
         "kraftlog_audit_timestamp_seconds": [((), time.time())],
         "kraftlog_exit_code": [((), exit_code)],
+        "kraftlog_files_changed_in_place": [((), judged.changed_in_place)],
         **_of_verdict(judged.verdict),
         **_of_checks([*judged.lines()]),
         **_of_replicas(replicas),

@@ -51,7 +51,7 @@ def page_of_lake(lake: Lake) -> PageData:
         version=run["kraftlog_version"],
         created=run["finished"],
         inputs=tuple(run["inputs"]),
-        scale=f"run {run['number']} of this lake: {held}, {batches_read(run)}",
+        scale=f"run {run['number']} of this lake: {held}, {batches_read(run)}{_rot(run)}",
         replicas=tables["replicas"],
         epochs=tables["epochs"],
         snapshots=tables["snapshots"],
@@ -59,6 +59,13 @@ def page_of_lake(lake: Lake) -> PageData:
         type_counts=counts_by_type(lake),
         contracts=tables["contract_results"],
     )
+
+
+def _rot(run: Row) -> str:
+    """How many files had changed in silence, where there are any."""
+    count = run["changed_in_place_count"]
+    what = "had changed under the same size and time: a disk or a copy is at fault"
+    return f"; {counted(count, 'file')} {what}" if count else ""
 
 
 def batches_read(run: Row) -> str:

@@ -17,6 +17,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
 from kraftlog.simulate.restart_rows import restart_rows
 from kraftlog.tables.reports import CHECK_RESULTS, FINDINGS, RESTART_PLAN, SETTINGS, VERDICTS
+from kraftlog.tables.spec import RUNS
 
 if TYPE_CHECKING:
     from kraftlog.tables.lake import Lake
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Judged:
     """What an audit says of one quorum, in the shapes of the tables: `verdict` is
-    `Verdict.as_row`, `restart` are `restart_rows`, `settings` `setting_rows`. Of a quorum that
+    `Verdict.as_row`, `restart` are `restart_rows`, `settings` `setting_rows`. `changed_in_place`
+    counts the files whose bits had changed in silence since a lake's run before. Of a quorum that
     could not be audited there is no verdict, and `error` is the sentence.
     """
 
@@ -34,6 +36,7 @@ class Judged:
     verdict: Row = field(default_factory=dict)
     restart: list[Row] = field(default_factory=list)
     settings: list[Row] = field(default_factory=list)
+    changed_in_place: int = 0
     error: str | None = None
 
     def lines(self) -> Iterator[Row]:
@@ -41,12 +44,14 @@ class Judged:
         return lines_of(self.findings, self.checks)
 
     def exit_code(self, options: Options) -> int:
-        """0 nothing at or above `fail_on`, 1 findings at or above it, 2 a check, or all of them,
-        could not be run. `strict` counts critical checks that could not judge everything.
+        """0 nothing at or above `fail_on`, 1 findings at or above it, or files that had changed in
+        silence, 2 a check, or all of them, could not be run. `strict` counts critical checks that
+        could not judge everything.
         """
         if self.error is not None:
             return FAILED
-        return exit_code_of(self.findings, self.checks, options.fail_on, options.strict)
+        rot = int(self.changed_in_place > 0 and options.fail_on != "never")
+        return exit_code_of(self.findings, self.checks, options.fail_on, options.strict) or rot
 
 
 def judged_of(quorum: Quorum, result: AuditResult, options: Options) -> Judged:
@@ -63,12 +68,14 @@ def judged_of(quorum: Quorum, result: AuditResult, options: Options) -> Judged:
 def judged_in(lake: "Lake", run_id: str) -> Judged:
     """What the audit of a run said; of a run that was only decoded, that nothing was judged."""
     verdict = [name for name in VERDICTS.schema.names if name not in ("run_id", "headline")]
+    (run,) = lake.rows_of_run(RUNS.name, run_id, ["changed_in_place_count"])
     return Judged(
         findings=lake.told_rows(FINDINGS, run_id),
         checks=lake.told_rows(CHECK_RESULTS, run_id),
         verdict=next(iter(lake.told_rows(VERDICTS, run_id, verdict)), _NOT_AUDITED),
         restart=lake.told_rows(RESTART_PLAN, run_id),
         settings=lake.told_rows(SETTINGS, run_id),
+        changed_in_place=run["changed_in_place_count"],
     )
 
 

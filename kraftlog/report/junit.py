@@ -1,4 +1,5 @@
-"""An audit as JUnit XML, which every CI server shows: one test case per check.
+"""An audit as JUnit XML, which every CI server shows: one test case per check,
+and one that fails where files have changed in silence.
 
 In: what an audit says, and the options, which say what makes a command fail. Out: bytes. A case fails where the command
 would: for findings at or above `fail_on`, and under `strict` for a critical check that could not
@@ -10,7 +11,7 @@ from xml.etree import ElementTree as ET
 from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
 from kraftlog.config import Options
-from kraftlog.plain import printable
+from kraftlog.plain import counted, printable
 from kraftlog.relations import Row
 from kraftlog.report.judgement import Judged
 
@@ -30,7 +31,12 @@ def junit_xml(judged: Judged, name: str, options: Options) -> bytes:
             suite, "testcase", name=check, classname=f"kraftlog.{rows[0]['scope']}"
         )
         _judge(case, rows, gaps.get(check), limit, options.strict)
-    suite.set("tests", str(len(by_check)))
+    if judged.changed_in_place:
+        case = ET.SubElement(suite, "testcase", name="changed_in_place", classname="kraftlog.files")
+        told = f"{counted(judged.changed_in_place, 'file')}: the content has changed under the same size and time"
+        tag = "system-out" if limit == _NEVER else "failure"
+        ET.SubElement(case, tag, type="critical", message=told).text = told
+    suite.set("tests", str(len(suite.findall("testcase"))))
     for attribute, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{tag}"))))
     root = ET.Element("testsuites")

@@ -92,4 +92,4 @@ def _read(run: Row) -> str:
 
 
 def _unread(run: Row) -> str:
-    return f"Nothing new: {counted(run['file_count'], 'file')} as run {run['number']} found them at {run['started']:%Y-%m-%d %H:%M:%S} UTC, none read again"
+    return f"Nothing new: {counted(run['file_count'], 'file')} as run {run['number']} found them at {run['started']:%Y-%m-%d %H:%M:%S} UTC"

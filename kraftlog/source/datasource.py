@@ -86,7 +86,7 @@ class KraftlogReader(DataSourceReader):
         """One partition per group of splits; `files` needs none, the driver has listed them."""
         replicas = self._replicas()
         if self._relation == "files":
-            return [GivenRows(file_rows(replicas)[0])]
+            return [GivenRows(file_rows(replicas, self._redactor.id_key)[0])]
         if self._relation in _OF_A_QUORUM:
             return [Whole(replicas, self._redactor)]
         return parts_of(map(Split, record_files(replicas)), self._options, self._redactor)

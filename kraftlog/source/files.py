@@ -1,5 +1,5 @@
-"""Replicas → rows of the `files` relation: every file with what its name says, and what a side
-file's content says.
+"""Replicas → rows of the `files` relation: every file with what its name says, what a side file's
+content says, and a hash of what is read whole.
 
 Runs on the driver: side files are small, and reading them is bounded.
 """
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.log import names
+from kraftlog.log.batch import content_hash
 from kraftlog.log.directory import LogFile, Replica
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.sidefiles import (
@@ -28,17 +29,25 @@ from kraftlog.plain import reason_of
 from kraftlog.quorum.side_evidence import NODE_FILES
 
 _INDEXES = {names.INDEX: INDEX_ENTRY, names.TIME_INDEX: TIME_INDEX_ENTRY}
+_READ = NODE_FILES.keys() | _INDEXES.keys() | {names.PRODUCER_SNAPSHOT, names.QUORUM_DESCRIBE}
 
 
-def file_rows(replicas: Iterable[Replica]) -> tuple[pa.Table, list[tuple[LogFile, Fault]]]:
-    """The rows of `files`, and a fault for each side file that cannot be read or parsed."""
+def file_rows(
+    replicas: Iterable[Replica], id_key: bytes | None
+) -> tuple[pa.Table, list[tuple[LogFile, Fault]]]:
+    """The rows of `files`, and a fault for each side file that cannot be read or parsed. Contents
+    are named under a key: a server.properties holds passwords.
+    """
     rows: list[dict[str, Any]] = []
     faults: list[tuple[LogFile, Fault]] = []
     for replica in replicas:
         for file in replica.files:
             row = _row(file)
             try:
-                row.update(_content(file))
+                if file.problem is None and file.kind in _READ:
+                    raw = _raw(file)
+                    row["content_hash"] = content_hash(raw, id_key)
+                    row.update(_content(file, raw))
             except FileNotFoundError:
                 faults.append((file, _fault(FaultKind.VANISHED, file, "the file is gone")))
             except OSError as error:
@@ -68,19 +77,25 @@ def _row(file: LogFile) -> dict[str, Any]:
     }
 
 
-def _content(file: LogFile) -> dict[str, Any]:
-    if file.problem is not None or file.kind not in NODE_FILES.keys() | _INDEXES.keys():
-        return {}
+def _raw(file: LogFile) -> bytes:
     with open_file(file.path) as handle:
-        raw = read_whole(handle, INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT)
+        return read_whole(handle, INDEX_LIMIT if file.kind in _INDEXES else SIDE_FILE_LIMIT)
+
+
+def _content(file: LogFile, raw: bytes) -> dict[str, Any]:
+    """What the bytes of a file say."""
     if file.kind in NODE_FILES:
         _, read = NODE_FILES[file.kind]
         value = read(raw)
         shown = asdict(value) if isinstance(value, QuorumState) else value
         return {"content": json.dumps(shown, sort_keys=True)}
+    if file.kind not in _INDEXES:
+        return {}
     index = read_index(raw, _INDEXES[file.kind])
     told = {"entries": len(index.entries), "surplus_size_bytes": index.surplus_size_bytes}
-    return {"content": json.dumps(told), "padding_bytes": index.padding_size_bytes}
+    row = {"content": json.dumps(told), "padding_bytes": index.padding_size_bytes}
+    # Kafka maps an index that it has open into memory: the content changes before the time does.
+    return row | {"content_hash": None} if index.padding_size_bytes else row
 
 
 def _fault(kind: FaultKind, file: LogFile, detail: str) -> Fault:

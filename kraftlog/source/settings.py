@@ -16,6 +16,7 @@ from kraftlog.config import (
     load_options,
     no_such_option,
     option_names,
+    require_of_reading,
     whole_number,
 )
 from kraftlog.decode.redaction import Redactor
@@ -64,7 +65,7 @@ def source_redactor(options: Mapping[str, str]) -> Redactor:
     """
     settings = settings_of(options)
     redactor = redactor_of(settings)
-    if settings.redaction_key or relation_of(options) == "faults":  # which has no batch_id
+    if settings.redaction_key or relation_of(options) in ("faults", "files"):  # without batch_id
         return redactor
     return replace(redactor, id_key=None)
 
@@ -113,11 +114,12 @@ def roots_of(options: Mapping[str, str]) -> list[str]:
 def settings_of(options: Mapping[str, str]) -> Options:
     """The options of `conf/kraftlog.toml` among those of a read.
 
-    Raises UsageError for an option that does not exist, or a wrong value."""
+    Raises UsageError for an option that does not exist or would do nothing, or a wrong value."""
     own = {key: value for key, value in options.items() if key not in (*_FOLDERS, *_OF_A_READ)}
     for key in own:
         if key not in option_names():
             raise no_such_option(key, [*_OF_A_READ, *option_names()])
+    require_of_reading(own)
     return load_options(own)
 
 

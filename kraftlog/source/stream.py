@@ -94,9 +94,9 @@ class KraftlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, after = (from_json(self._replicas_of(one)) for one in (start, end))
         if self._relation == "files":
             changed = [file for file, _, _ in changed_files(before, after)]
-            return (
-                [GivenRows(file_rows([Replica("", "", "", tuple(changed))])[0])] if changed else []
-            )
+            given = [Replica("", "", "", tuple(changed))]
+            rows, _ = file_rows(given, self._redactor.id_key)
+            return [GivenRows(rows)] if changed else []
         ranges = new_ranges(before, after, self._tells_tails)
         return parts_of(ranges, self._options, self._redactor)
 

@@ -70,7 +70,7 @@ class Lease:
 
     def renew_until_ended(self) -> None:
         """Be heard of again and again; ends when the lease does, or is lost."""
-        while not self._ended.wait(self.seconds / _RENEWALS):
+        while not self._ended.wait(min(self.seconds / _RENEWALS, threading.TIMEOUT_MAX)):
             try:
                 self.say()
             except LakeError:

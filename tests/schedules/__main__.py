@@ -1,5 +1,5 @@
 """`python -m tests.schedules` (`make test-schedules`): the examples by the programs that they are
-for. Airflow fills its bag with the DAG, Prometheus' parser reads the alert rules where there is a
+for. Airflow runs the DAG with a kraftlog that ends well and with one that does not, Prometheus' parser reads the alert rules where there is a
 Go, and the image is built where a Docker daemon is; elsewhere its steps are done in a clean folder.
 
 What they need is fetched into .schedules/ by pip and go, once.
@@ -31,6 +31,9 @@ assert not bag.import_errors, bag.import_errors
 assert {one.task_id: sorted(one.downstream_task_ids) for one in dag.tasks} == {
     "run": ["upkeep"], "upkeep": []
 }
+ended = dag.test()
+states = {one.task_id: str(one.state) for one in ended.get_task_instances()}
+assert (str(ended.state), states) == (sys.argv[2], {"run": sys.argv[2], "upkeep": "success"})
 """
 
 
@@ -43,7 +46,7 @@ def main() -> int:
 
 
 def airflow() -> str:
-    """The DAG, as a scheduler reads it."""
+    """The DAG, as a scheduler runs it: its state is that of the run."""
     folder = TOOLS / "airflow"
     python = folder / "bin" / "python"
     if not (folder / ".stamp").exists():
@@ -52,8 +55,20 @@ def airflow() -> str:
         subprocess.run([*pip, str(HERE / "requirements.txt")], check=True)
         (folder / ".stamp").touch()
     home = {"AIRFLOW_HOME": str(folder / "home"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-    done = run([str(python), "-c", DAGS, str(EXAMPLES)], TOOLS, **home)
-    return "reads the DAG" if done.returncode == 0 else f"refused the DAG:\n{done.stderr}"
+    run([str(python), "-m", "airflow", "db", "migrate"], TOOLS, **home)
+    for code, state in ((0, "success"), (1, "failed")):
+        dags = folder / state
+        dags.mkdir(exist_ok=True)
+        fake = dags / "kraftlog"
+        fake.write_text(f'#!/bin/sh\n[ "$1" = lake ] || exit {code}\n')
+        fake.chmod(0o755)
+        text = (EXAMPLES / "airflow_dag.py").read_text()
+        (dags / "dag.py").write_text(text.replace("/opt/kraftlog/bin/kraftlog", str(fake)))
+        words = [str(python), "-c", DAGS, str(dags), state]
+        done = run(words, TOOLS, **home, AIRFLOW__CORE__DAGS_FOLDER=str(dags))
+        if done.returncode:
+            return f"refused the DAG:\n{done.stderr}"
+    return "runs the DAG, whose state is that of the run"
 
 
 def prometheus() -> str:

@@ -21,6 +21,7 @@ from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import Outcome, run_pipeline, run_steps
 from kraftlog.report.judgement import judged_in
 from kraftlog.tables.lake import Lake, LakeTable, held_by_all
+from kraftlog.tables.names import PAGE
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN
 from tests.golden.cases import DATA
@@ -343,6 +344,37 @@ def test_a_bit_that_was_turned_in_silence_is_found(
     raw[20_000] ^= 1
     log.write_bytes(raw)
     os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_small_files_that_were_turned_in_silence_are_found_by_any_run(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each run reads them. What it says of them is said until the input is another."""
+    lab.again()
+    log = lab.root / "1" / "__cluster_metadata-0"
+    index, state = log / "00000000000000000000.index", log / "quorum-state"
+    known = {one: (one.stat(), one.read_bytes()) for one in (index, state)}
+    for path, (status, raw) in known.items():
+        path.write_bytes(raw.replace(b'"leaderEpoch":2', b'"leaderEpoch":3').replace(b"\0", b"\1"))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert path.read_bytes() != raw
+    given = {"input": [str(lab.root)], "lake": lab.lake.root}
+    run_steps(InProcess, load_options(given), "decode")
+    said = capsys.readouterr().err
+    assert all(f"{path}: its content has changed under the same" in said for path in known)
+    report = tmp_path / "junit.xml"
+    lake = ["--lake", lab.lake.root]
+    assert main(["audit", *lake, "--junit-file", str(report)]) == 1
+    assert 'name="changed_in_place"' in report.read_text()
+    again = lab.run(verify=True)
+    assert (again.is_new, again.exit_code) == (False, 1)
+    said = capsys.readouterr().err
+    assert "run 2 has read 2 files whose content had changed under the same size and time" in said
+    assert "42 files read again, all as the lake knows them" in said
+    assert "2 files had changed under the same size" in Path(lab.lake.path(PAGE)).read_text()
+    for path, (status, raw) in known.items():
+        path.write_bytes(raw)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def test_a_lake_is_kept_small_by_hand(lab: Lab) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.config import load_options
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.report import page as page_module
 from kraftlog.report.from_lake import page_of_lake
@@ -88,6 +89,17 @@ def test_a_page_that_is_younger_than_the_tables_stays(lake: Lake) -> None:
     os.utime(page, (0, 0))
     assert run_steps(InProcess, options, "audit").exit_code == 0
     assert page.stat().st_mtime_ns >= written.st_mtime_ns
+
+
+def test_an_audit_does_what_the_steps_before_it_left_undone(tmp_path: Path) -> None:
+    """Its page and its contracts are of a whole run, whatever the order of the steps."""
+    options = load_options({"input": [REPLICAS], "lake": str(tmp_path)})
+    run_steps(InProcess, options, "decode")
+    run = run_steps(InProcess, options, "audit").run
+    assert not run.lacks(*all_tables())
+    contracts = run.lake.rows_of_run("contract_results", run.run_id)
+    assert not [row for row in contracts if "published" in (row["reason"] or "")]
+    assert "No replica holds a snapshot" not in Path(run.lake.path("report.html")).read_text()
 
 
 def test_a_broken_page_takes_no_result_with_it(

@@ -141,6 +141,7 @@ def test_several_folders_are_read_together(read: Read) -> None:
         ({"redactionkey": "k" * 32}, "there is no option .*; the nearest one is 'redaction_key'"),
         ({"tasks": "abc"}, "option 'tasks' must be a whole number above 0, not 'abc'"),
         ({"tasks": "0"}, "option 'tasks' must be a whole number above 0, not 0"),
+        ({"lake": "lake"}, "option 'lake' would do nothing here: it says what a command writes"),
         ({"split_size_bytes": "x"}, "'split_size_bytes' .*must be a whole number above 0"),
     ],
 )

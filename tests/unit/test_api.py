@@ -241,6 +241,20 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path: Path) -> None:
         kraftlog.open(str(ISOLATED)).join("1", "9")
     with pytest.raises(kraftlog.UsageError, match="no option 'lag'"):
         kraftlog.open(str(ISOLATED), lag=1)
+    for option in ("lake", "fail_on", "junit_file"):
+        with pytest.raises(kraftlog.UsageError, match=f"{option}' would do nothing here"):
+            kraftlog.open(str(ISOLATED), **{option: "x"})  # type: ignore[arg-type]
+    copies = kraftlog.open(str(ISOLATED))
+    with pytest.raises(kraftlog.UsageError, match="fail_on must be one of critical, warning"):
+        copies.audit().exit_code("x")
+    for ask in (
+        lambda: copies["1"].records(from_offset="a"),  # type: ignore[arg-type]
+        lambda: copies["1"].records(to_offset=-1),
+        lambda: copies["1"].image(at_ms="a"),  # type: ignore[arg-type]
+        lambda: copies.image("a"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(kraftlog.UsageError, match="must be a whole number of at least 0"):
+            ask()
     with pytest.raises(kraftlog.KraftlogError):
         kraftlog.open(str(tmp_path))
     with pytest.raises(kraftlog.InputError, match="no segment"):

@@ -93,6 +93,8 @@ def test_an_unknown_option_names_the_nearest() -> None:
         ("split_size_bytes", 0, "whole number above 0"),
         ("split_size_bytes", True, "whole number above 0"),
         ("split_size_bytes", "64 MiB", "whole number above 0"),
+        ("batch_limit_bytes", 1 << 63, r"must be below 2\^63"),
+        ("batch_limit_bytes", "9" * 5000, r"must be below 2\^63"),
         ("window_size_bytes", 1.5, "whole number above 0"),
         ("input", [1], "list of texts"),
         ("lake", 7, "must be a text"),

@@ -189,7 +189,7 @@ def test_times_beyond_all_calendars(tmp_path: Path) -> None:
     folder = make_log(tmp_path / "node-1", SEGMENT)
     for seconds in (1 << 40, 300_000_000_000, -(1 << 40)):
         os.utime(folder / SEGMENT, (seconds, seconds))
-        rows, _ = file_rows(find_replicas([str(tmp_path)]))
+        rows, _ = file_rows(find_replicas([str(tmp_path)]), None)
         assert rows.num_rows == 1
 
 

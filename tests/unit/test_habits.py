@@ -190,12 +190,19 @@ def test_odd_times_and_places_stay() -> None:
         (
             ["audit", "replicas", "more"],
             "kraftlog: unrecognized arguments: replicas more (a folder of replicas is named by "
-            "--input replicas); see 'kraftlog --help'\n",
+            "--input replicas); see 'kraftlog audit --help'\n",
         ),
-        (["audit", "--foo"], "kraftlog: unrecognized arguments: --foo; see 'kraftlog --help'\n"),
+        (
+            ["audit", "--foo"],
+            "kraftlog: unrecognized arguments: --foo; see 'kraftlog audit --help'\n",
+        ),
+        (
+            ["plan", "restart", "--input", "replicas", "--foo"],
+            "kraftlog: unrecognized arguments: --foo; see 'kraftlog plan restart --help'\n",
+        ),
         (
             ["state", "replicas", "more"],
-            "kraftlog: unrecognized arguments: more; see 'kraftlog --help'\n",
+            "kraftlog: unrecognized arguments: more; see 'kraftlog state --help'\n",
         ),
     ],
 )

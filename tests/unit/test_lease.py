@@ -60,6 +60,12 @@ def test_tokens_count_the_owners(tmp_path: Path) -> None:
     assert tokens == [1, 2, 3]
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_lease_may_last_for_longer_than_a_thread_can_wait(tmp_path: Path) -> None:
+    with lease_of(str(tmp_path), (1 << 63) - 1, 0, lambda _: None):
+        time.sleep(0.2)
+
+
 def test_a_failure_lets_others_in(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), hold(str(tmp_path)):
         raise ZeroDivisionError

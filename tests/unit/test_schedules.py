@@ -1,8 +1,8 @@
 """The examples of scheduled runs and of alerts, each by a reader of what it is written for, and
 every command in them by kraftlog's own parsers.
 
-Airflow itself is 130 packages: `make test-schedules` has it read the DAG. Here the DAG runs with
-a stand-in for the two names that it imports.
+Airflow itself is 130 packages: `make test-schedules` has it run the DAG. Here the DAG runs with
+a stand-in for the names that it imports.
 """
 
 import re
@@ -112,7 +112,7 @@ class Task:
     """A task of the stand-in, which knows what comes after it."""
 
     def __init__(self, command: str) -> None:
-        self.command, self.after = command, list[Task]()
+        self.command, self.after, self.is_teardown = command, list[Task](), False
 
     def __rshift__(self, other: "Task") -> "Task":
         self.after.append(other)
@@ -122,7 +122,7 @@ class Task:
 def test_the_dag_makes_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     made, given = list[Task](), dict[str, Any]()
 
-    def bash(**_: Any) -> Callable[[Callable[[], str]], Callable[[], Task]]:
+    def bash(function: Callable[[], str] | None = None, **_: Any) -> Any:
         def decorated(function: Callable[[], str]) -> Callable[[], Task]:
             def called() -> Task:
                 made.append(Task(function()))
@@ -130,20 +130,30 @@ def test_the_dag_makes_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 
             return called
 
-        return decorated
+        return decorated if function is None else decorated(function)
+
+    def teardown(function: Callable[[], Task]) -> Callable[[], Task]:
+        def called() -> Task:
+            one = function()
+            one.is_teardown = True
+            return one
+
+        return called
 
     def dag(**options: Any) -> Callable[[Callable[[], None]], Callable[[], None]]:
         given.update(options)
         return lambda function: function
 
     sdk = ModuleType("airflow.sdk")
-    sdk.dag, sdk.task = dag, type("task", (), {"bash": staticmethod(bash)})  # type: ignore[attr-defined]
+    sdk.dag, sdk.teardown, sdk.task = dag, teardown, type("task", (), {"bash": staticmethod(bash)})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "airflow", ModuleType("airflow"))
     monkeypatch.setitem(sys.modules, "airflow.sdk", sdk)
     path = FOLDER / "airflow_dag.py"
     exec(compile(path.read_text(), path.name, "exec"), {})
     run, upkeep = made
     assert run.after == [upkeep]
+    # Airflow takes the state of a run from the last tasks that are no teardown.
+    assert [one.is_teardown for one in made] == [False, True]
     for one in made:
         understood(one.command)
     assert given["max_active_runs"] == 1

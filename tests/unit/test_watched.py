@@ -215,6 +215,19 @@ def test_junit_fails_where_the_command_does() -> None:
     assert results("critical", strict=True) == usual | failed
 
 
+def test_files_that_changed_in_silence_are_told_by_all() -> None:
+    judged = Judged(verdict=verdict([]), changed_in_place=2)
+    for fail_on, code in (("critical", 1), ("never", 0)):
+        options = load_options({"fail_on": fail_on})
+        assert judged.exit_code(options) == code
+        (suite,) = JUnitXml.fromstring(junit_xml(judged, "x", options))
+        assert (suite.tests, suite.failures) == (1, code)
+        (case,) = suite
+        assert case.name == "changed_in_place"
+    found = parsed(metrics_text(judged, 1, []).decode())
+    assert found["kraftlog_files_changed_in_place"] == {(): 2}
+
+
 def test_a_quorum_of_which_nothing_is_known() -> None:
     before = time.time()
     found = parsed(metrics_text(Judged(verdict=verdict([])), 0, []).decode())
