@@ -251,7 +251,9 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     link in its place. Nothing is known of what it holds. At level critical it is a segment, or a
     folder in the place of the only one. Or no segment lies beside the other files of a log, where
     Kafka always has one. Of a producer snapshot Kafka takes none whose version, CRC or length is
-    wrong; this log needs it for nothing. At level info the file vanished while the copy was read,
+    wrong; this log needs it for nothing. A transaction index is always empty in this log. Where
+    Kafka throws at one, of a version that it does not know, that is critical; so is a folder in the place
+    of an index, or of the newest snapshot: the node does not start. At level info the file vanished while the copy was read,
     which a live node does to segments and snapshots that it deletes.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
     segment, copy its *.log files; if the node has none, do as the finding says. If it cannot be read on the node either, check that node's disk and file owners
@@ -264,11 +266,15 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
         none_is_read = all(one.problem for one in replica.segments)
         known = (None, NO_SEGMENT) if none_is_read else (None, NO_SEGMENT, IS_FOLDER)
         unread = {one.path for one in replica.segments if one.problem not in known}
+        newest = quorum.loaded_snapshot(replica.label)
+        refused = {one.path for one in replica.refused_indexes}
+        if newest is not None and newest.evidence.problem == IS_FOLDER:
+            refused.add(newest.path)
         for problem in (*replica.problems, *replica.unread):
             if problem.kind == "unknown":
                 continue
             # A log that cannot be read is not an empty one: it may hold what nobody else has.
-            severity: Severity | None = "critical" if problem.path in unread else None
+            severity: Severity | None = "critical" if problem.path in unread | refused else None
             action = (
                 "A running node deletes files while they are copied: copy it again if it matters."
                 if problem.vanished
@@ -278,6 +284,10 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 action = (
                     "Kafka does not take it and builds what it held anew, but look at that disk."
                 )
+            elif problem.path in refused:
+                action = "Kafka fails over it, and the node does not start: move it elsewhere while the node is stopped."
+            elif problem.kind == names.TRANSACTION_INDEX and not problem.vanished:
+                action = "Kafka empties it, but look at that disk."
             elif problem.text == NO_SEGMENT:
                 action = f"Copy its *.log files, then audit again. {_if_gone(quorum, replica)}"
             yield BadRow(
@@ -365,8 +375,8 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
         else "This is usual in a copy of a node that runs or was killed."
     )
     cuts = "The node cuts this end at its next start, and goes on"
-    if segment.swap_fault is not None:
-        cuts = "See segment_name_matches for whether the node starts with it; the log goes on"
+    if segment.swap_stop is not None:
+        cuts = "See segment_name_matches: the node does not start with it; the log goes on"
     return BadRow(
         log.label,
         f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). "

@@ -256,12 +256,11 @@ def _swapped_in(log: LogView) -> Iterator[BadRow]:
         name = names.segment_name(segment.base_offset)
         if segment.name == name or not segment.name.startswith(name):
             continue
-        is_replaced, fault = name in aside, segment.swap_fault
+        is_replaced, stop = name in aside, segment.swap_stop
         text = f"the {name} beside it is deleted" if is_replaced else "it was read as that here"
         before = ""
-        if fault is not None:
-            fails = "fails" if fault.kind == FaultKind.ZEROS else "may fail"
-            before = f"But before that Kafka {fails} over what is no batch in it ({fault.detail} at byte {fault.position:,}), and then does not start. "
+        if stop is not None:
+            before = f"But before that Kafka fails over what is no batch in it, at byte {stop:,}, and does not start. "
             before += (
                 f"Move it elsewhere while the node is stopped, and the {name} beside it is read. "
                 if is_replaced
@@ -272,9 +271,9 @@ def _swapped_in(log: LogView) -> Iterator[BadRow]:
             f"The file {segment.name} gets the name {name} at Kafka's next start, and {text}. "
             f"{before}Kafka leaves no such file in this log: find out who renamed it, and keep a copy of the folder.",
             segment.path,
-            fault.position if fault else 0,
+            stop or 0,
             segment.base_offset,
-            severity="warning" if fault is None and not is_replaced else None,
+            severity="warning" if stop is None and not is_replaced else None,
         )
 
 

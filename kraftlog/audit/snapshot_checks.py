@@ -25,7 +25,7 @@ from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import CutOff, Quorum
 from kraftlog.quorum.retention import newest_ms
-from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.snapshots import BEFORE_EPOCHS, SnapshotView
 from kraftlog.relations import moment
 from kraftlog.state.tables import TABLES
 
@@ -136,7 +136,9 @@ def _wrong_end(one: SnapshotView) -> str:
     action="snapshot", over=coverage.snapshots,
     meaning="""A checkpoint's name does not have the form that Kafka writes: 20 digits, a hyphen
     and 10 digits. It may have the form of KIP-630's text. Kafka reads fixed columns of the name
-    and would fail, or take another epoch for it.""",
+    and would fail, or take another epoch for it. What follows these columns it does not look at: a file
+    set aside under such a name counts all the same, and is not found when it is opened. At level critical
+    Kafka takes it for the newest snapshot, and the node does not start.""",
     advice="""Rename the file to the name that the finding gives, or move it out of the folder.""",
 )  # fmt: skip
 def name_valid(quorum: Quorum) -> Iterator[BadRow]:
@@ -151,6 +153,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
                 f"Snapshot {one.evidence.name} is not named as Kafka names its snapshots. "
                 f"Kafka reads fixed columns of the name: it would refuse the file, or take it for a snapshot of another epoch. {do}",
                 one.path,
+                severity="critical" if _stops(quorum, one.replica, one.path) else None,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )
     told = {one.path for one in quorum.snapshots}
@@ -159,16 +162,33 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             name = path.rsplit("/", 1)[-1]
             if path in told or not name.endswith(names.SNAPSHOT_ENDINGS):
                 continue
+            stops = _stops(quorum, replica.label, path)
             does = (
                 "fails on such a name"
                 if names.is_refused(name)
+                else f"takes it for the newest snapshot, {name[:31]}, does not find that, and does not start"
+                if stops
                 else f"takes it for the snapshot {name[:31]}"
             )
             yield BadRow(
                 replica.label,
                 f"The file {name} ends in {name[name.rindex('.checkpoint') :]}, but its name is not that of a snapshot. Kafka {does}: move it elsewhere.",
                 path,
+                severity="critical" if stops else None,
             )
+
+
+def _stops(quorum: Quorum, label: str, path: str) -> bool:
+    """Whether Kafka takes a file for the newest snapshot, does not find it, and needs one: it throws
+    away a log that ends before, and one that begins above offset 0 is no start.
+    """
+    misnamed, log = quorum.misnamed(label), quorum.by_label[label]
+    known = misnamed.get(path)
+    own = (one.id for one in quorum.snapshots_of(label) if one.is_named_as_shipped)
+    if known is None or known != max(chain(own, misnamed.values())):
+        return False
+    start, end = log.start_offset or 0, log.end_offset or 0
+    return known > (log.last_epoch or 0, end) or 0 < start <= known[1]
 
 
 def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]:
@@ -202,7 +222,7 @@ _MAY_CLAIM = (
     "the epoch in a snapshot's name is that of its last offset in every log, and fits what begins there",
     action="snapshot", over=coverage.snapshots,
     meaning="""The epoch in a checkpoint's name is not the epoch that the logs have at its last
-    offset, or not that of its own batches; or a log begins there, or behind it, with a batch that no such
+    offset, or not that of its own batches, or there is none yet, at offset 0; or a log begins there, or behind it, with a batch that no such
     epoch can lie before: each epoch begins with a LeaderChange, and none is followed by an older one. A node that starts from it would claim a history that
     never was, and might win an election with it. Or the file is right, and the logs have lost what it
     holds: voters that lacked committed records were started together, and the others cut theirs.
@@ -217,12 +237,12 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         batches = one.evidence.batches
         odd = np.flatnonzero(batches.epochs != one.epoch)
-        if one.path not in quorum.told_otherwise and not len(odd):
+        if one.path not in quorum.told_otherwise and not len(odd) and not one.precedes_epochs:
             continue
         found = {log.label: int(log.epochs[index]) for log, index in _holding(quorum, one)}
         against = {label: epoch for label, epoch in found.items() if epoch != one.epoch}
         begins = quorum.start_against(one)
-        if not against and begins is None and not len(odd):
+        if not against and begins is None and not len(odd) and not one.precedes_epochs:
             continue
         if (cut := quorum.cut_off.get(one.path)) is not None:
             yield _cut_off_row(quorum, cut)
@@ -233,11 +253,13 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
             if epoch is not None
             else begins[1]
             if begins is not None
+            else BEFORE_EPOCHS
+            if one.precedes_epochs
             else f"its batches are of epoch {one.epoch_of_batches}"
             if one.epoch_of_batches is not None
             else f"a batch in it is of epoch {int(batches.epochs[odd[0]])}"
         )
-        is_certain = against or begins or one.epoch_of_batches is not None
+        is_certain = against or begins or one.precedes_epochs or one.epoch_of_batches is not None
         todo = _CLAIMS if is_certain else _MAY_CLAIM
         is_deleted = not any(each is one for each in quorum.loadable_snapshots(one.replica))
         if is_deleted:

@@ -26,6 +26,7 @@ LOG_DELETED = "log_deleted"
 LOG_SWAP = "log_swap"
 INDEX = "index"
 TIME_INDEX = "time_index"
+TRANSACTION_INDEX = "transaction_index"
 PRODUCER_SNAPSHOT = "producer_snapshot"
 META_PROPERTIES = "meta_properties"
 QUORUM_STATE = "quorum_state"
@@ -66,7 +67,7 @@ _SEGMENT_SUFFIXES = {
     ".log": LOG,
     ".index": INDEX,
     ".timeindex": TIME_INDEX,
-    ".txnindex": "transaction_index",
+    ".txnindex": TRANSACTION_INDEX,
     ".snapshot": PRODUCER_SNAPSHOT,
 }
 _SEGMENT = re.compile(
@@ -141,15 +142,24 @@ def _form(end: str, epoch: str) -> str | None:
 
 CLEANED_ENDING = ".cleaned"
 SEGMENT_ENDINGS = (*_SEGMENT_SUFFIXES, ".swap", CLEANED_ENDING)
-SNAPSHOT_ENDINGS = tuple(f".checkpoint{one}" for one in _CHECKPOINT_KINDS)
+SNAPSHOT_ENDING = ".checkpoint"
+SNAPSHOT_ENDINGS = tuple(f"{SNAPSHOT_ENDING}{one}" for one in _CHECKPOINT_KINDS)
 """Names with one of these endings are parsed when Kafka opens a folder, whatever they begin with."""
 
 
 def is_refused(name: str) -> bool:
     """Whether Kafka fails to parse the name of a file, and so does not start."""
     if name.endswith(SNAPSHOT_ENDINGS):
-        return _number(name[:20], 64) is None or _number(name[21:31], 32) is None
+        return id_by_columns(name) is None
     return name.endswith(SEGMENT_ENDINGS) and offset_before_dot(name) is None
+
+
+def id_by_columns(name: str) -> tuple[int, int] | None:
+    """(epoch, end offset) as Kafka reads them from fixed columns of a snapshot's name, whatever
+    follows; None where one is no number.
+    """
+    end, epoch = _number(name[:20], 64), _number(name[21:31], 32)
+    return None if end is None or epoch is None else (epoch, end)
 
 
 def offset_before_dot(name: str) -> int | None:

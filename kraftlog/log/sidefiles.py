@@ -9,7 +9,7 @@ LeaderEpochCheckpointFile, ProducerStateManager, OffsetIndex, TimeIndex.
 import json
 import re
 import struct
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -104,8 +104,12 @@ def is_directory_id(text: str) -> bool:
     """
     if not is_uuid(text):
         return False
-    high, low = struct.unpack(">qq", urlsafe_b64decode(text[:22] + "=="))
+    high, low = struct.unpack(">qq", _uuid_bytes(text))
     return not (high == 0 and low < 100)
+
+
+def _uuid_bytes(text: str) -> bytes:
+    return urlsafe_b64decode(text[:22] + "==")
 
 
 def is_uuid(text: str) -> bool:
@@ -122,29 +126,40 @@ def read_quorum_state(raw: bytes) -> QuorumState:
     """
     line = next(iter(_lines(raw)), "").lstrip(_JSON_BLANKS)
     try:
-        value, _ = json.JSONDecoder().raw_decode(line)
+        value, _ = _JSON.raw_decode(line)
     except (ValueError, RecursionError) as error:
         raise ValueError("it is not JSON that such a file can hold") from error
     if not isinstance(value, dict):
         raise ValueError("it is not a JSON object")
-    version = _whole(value, "data_version")
+    if "data_version" not in value:
+        raise ValueError("data_version is missing")
+    version = _short(value["data_version"])
     if version not in (0, 1):
         raise ValueError(f"data_version {version} is unknown: Kafka reads 0 and 1")
     is_old = version == 0
-    directory = None if is_old else _text(value, "votedDirectoryId")
-    if directory is not None and not is_uuid(directory):
+    value = (_OF_NEW if is_old else _OF_OLD) | value
+    cluster, voters = _text(value, "clusterId"), _voters(value)
+    if not is_uuid(directory := _text(value, "votedDirectoryId")):
         raise ValueError("votedDirectoryId is not a UUID")
-    if is_old:
-        _whole(value, "appliedOffset", _LONG)
+    if voters and not is_old:
+        raise ValueError("currentVoters is not empty, as it is in version 1")
+    _whole(value, "appliedOffset", _LONG)
     return QuorumState(
         data_version=version,
         leader_id=_whole(value, "leaderId"),
         leader_epoch=_whole(value, "leaderEpoch"),
         voted_id=_whole(value, "votedId"),
-        voted_directory_id=directory,
-        cluster_id=_text(value, "clusterId") or None if is_old else None,
-        voters=_voters(value) if is_old else None,
+        voted_directory_id=None if is_old else directory,
+        cluster_id=cluster or None if is_old else None,
+        voters=voters if is_old else None,
     )
+
+
+_OF_NEW: dict[str, Any] = {"votedDirectoryId": "A" * 22}
+_OF_OLD: dict[str, Any] = {"clusterId": "", "appliedOffset": 0, "currentVoters": []}
+"""Fields that one version has alone, with their defaults: in a file of the other one they need not be,
+and Kafka reads them where they are.
+"""
 
 
 def _lines(raw: bytes) -> list[str]:
@@ -158,6 +173,24 @@ def _lines(raw: bytes) -> list[str]:
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _JSON_BLANKS = " \t"
+
+
+def _no_number(name: str) -> None:
+    """NaN and the infinities are no JSON to Kafka."""
+    raise ValueError(name)
+
+
+_JSON = json.JSONDecoder(parse_constant=_no_number)
+
+
+def _short(value: Any) -> int:
+    """A JSON value as Kafka takes the version: 16 bits of a number, 0 for anything else. Source:
+    Jackson's JsonNode.shortValue.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    whole = value if isinstance(value, int) else int(min(max(value, -1 << 31), _INT))
+    return (whole + (1 << 15)) % (1 << 16) - (1 << 15)
 
 
 def _voters(value: dict[str, Any]) -> tuple[int, ...]:
@@ -251,8 +284,29 @@ _PRODUCERS_START, _PRODUCER_SIZE = 6, 46
 """The CRC is over what follows it; of a producer there are six numbers and two epochs."""
 
 
+def refused_transaction(raw: bytes, base_offset: int) -> str | None:
+    """Why Kafka throws at the transaction index of a segment at an offset; None where it goes through
+    it, or empties it at an entry that ends before the segment. Source: Kafka's TransactionIndex.
+    """
+    for entry in range(len(raw) // _ABORTED.size):
+        version, _, _, last_offset, _ = _ABORTED.unpack_from(raw, entry * _ABORTED.size)
+        if version > 0:
+            return f"its entry {entry} is of version {version}, and Kafka knows none above 0"
+        if last_offset < base_offset:
+            return None
+    return None
+
+
+_ABORTED = struct.Struct(">bxqqqq")
+"""Version (of its two bytes Kafka reads the first), producer, first and last offset, last stable
+offset.
+"""
+
+
 def read_partition_metadata(raw: bytes) -> dict[str, str]:
-    """`partition.metadata`: version and topic_id, a line each, in this order."""
+    """`partition.metadata`: version and topic_id, a line each, in this order; a topic_id that is a
+    UUID as Kafka writes it, however it is written there.
+    """
     result = {}
     for place, (name, line) in enumerate(
         zip(("version", "topic_id"), _lines(raw), strict=False), 1
@@ -265,6 +319,8 @@ def read_partition_metadata(raw: bytes) -> dict[str, str]:
         raise ValueError("topic_id is missing")
     if _number(result["version"], "the version", _INT) < 0:
         raise ValueError("the version is below 0")
+    if is_uuid(told := result["topic_id"]):
+        result["topic_id"] = urlsafe_b64encode(_uuid_bytes(told))[:22].decode()
     return result
 
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from kraftlog.config import Thresholds
+from kraftlog.log import names
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import natural
 from kraftlog.quorum import strays
@@ -191,6 +192,27 @@ class AtHand:
             return None
         beside = (one for one in self.snapshots_of(snapshot.replica) if one.id == snapshot.id)
         return next((one for one in beside if one.is_named_as_shipped), None)
+
+    def misnamed(self, label: str) -> dict[str, tuple[int, int]]:
+        """The files, by path, that Kafka counts among the snapshots of a replica's log, each with the
+        id for which it takes it: no file has the name under which Kafka opens that one. Source:
+        Kafka's Snapshots.parse and FileRawSnapshotReader.open.
+        """
+        evidence, own = self.by_label[label].evidence, self.snapshots_of(label)
+        if evidence.single_file:
+            return {}
+        there = {one.id for one in own if one.is_named_as_shipped}
+        files = (*evidence.foreign_names, *(one.path for one in own))
+        taken = {
+            path: names.id_by_columns(path.rpartition("/")[2])
+            for path in sorted(files)
+            if path.endswith(names.SNAPSHOT_ENDING)
+        }
+        return {
+            path: known
+            for path, known in taken.items()
+            if known is not None and min(known) >= 0 and known not in there
+        }
 
     def own_snapshot_end(self, label: str, until: int = LAST_OFFSET) -> int:
         """The end of the furthest snapshot, of those up to an offset, that a replica holds whole."""

@@ -18,7 +18,14 @@ from kraftlog.decode.records import Record
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded, read_batch
 from kraftlog.log import names
-from kraftlog.log.batch import CONTROL, content_hash, crc_is_valid
+from kraftlog.log.batch import (
+    CONTROL,
+    LENGTH_POSITION,
+    MAGIC_POSITION,
+    PREFIX_SIZE,
+    content_hash,
+    crc_is_valid,
+)
 from kraftlog.log.directory import IS_FOLDER, LogFile, Replica, walk_file
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.names import LAST_OFFSET
@@ -47,6 +54,7 @@ from kraftlog.quorum.side_evidence import (
     partition_folders,
     read_index_file,
     read_side_file,
+    refused_indexes,
 )
 from kraftlog.quorum.snapshots import HEADER
 
@@ -91,7 +99,8 @@ class Collector:
         snapshots = [
             self.snapshot(one)
             for one in files
-            if one.kind in SNAPSHOT_KINDS and not _is_folder(one, problems)
+            if one.kind == names.CHECKPOINT
+            or (one.kind in SNAPSHOT_KINDS and not _is_folder(one, problems))
         ]
         side = {
             NODE_FILES[one.kind][0]: read_side_file(one) for one in files if one.kind in NODE_FILES
@@ -110,6 +119,12 @@ class Collector:
         for one in files:
             if one.kind == names.PRODUCER_SNAPSHOT:
                 problems += _unread_producers(one)
+            if one.kind == names.TRANSACTION_INDEX and (one.problem or one.size_bytes):
+                text = (
+                    one.problem
+                    or f"it holds {counted(one.size_bytes, 'byte')}, and is empty in this log"
+                )
+                problems.append(FileProblem(one.path, one.kind, text, False))
             if one.kind == names.LOG_DELETED and not _is_folder(one, problems):
                 problems += _damage(self.snapshot(one))
         read: list[SegmentEvidence | SnapshotEvidence] = [*segments, *snapshots]
@@ -123,6 +138,7 @@ class Collector:
             tuple(sorted(snapshots, key=lambda s: (s.epoch or 0, s.end_offset or 0, s.path))),
             indexes,
             problems=tuple(problems),
+            refused_indexes=tuple(refused_indexes(files)),
             foreign_names=tuple(
                 one.path for one in replica.files if not alone and _is_foreign(one)
             ),
@@ -271,7 +287,32 @@ def segment_of(file: LogFile, first: int, end: int, faults: Iterable[Fault]) -> 
         end,
         found,
         _problem(found),
+        _swap_stop(file, found),
     )
+
+
+def _swap_stop(file: LogFile, faults: Iterable[Fault]) -> int | None:
+    """Where Kafka fails in a file that gets its name back: it goes through it by the lengths of the
+    batches, as long as a header may be whole, and none may be below 14. Source: LogLoader.load,
+    LogSegment.readNextOffset, FileLogInputStream.
+    """
+    first = next((one.position for one in faults if one.kind in RANGE_KINDS), None)
+    if first is None or not file.name.endswith(".log.swap"):
+        return None
+    try:
+        with open_file(file.path) as handle:
+            while handle.size_bytes - first > MAGIC_POSITION + 1:
+                size = int.from_bytes(handle.read(first + LENGTH_POSITION, 4), "big", signed=True)
+                if size < _LEAST_LENGTH:
+                    return first
+                first += PREFIX_SIZE + size
+    except OSError:
+        pass  # the walk has told, or the next one will tell
+    return None
+
+
+_LEAST_LENGTH = 14
+"""That of a batch without a record, in the oldest format."""
 
 
 def snapshot_of(

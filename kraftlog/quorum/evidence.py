@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.tabular import texts_of
-from kraftlog.log.batch import ID_SIZE, MAGIC_POSITION
+from kraftlog.log.batch import ID_SIZE
 from kraftlog.log.directory import UNLISTED
-from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
+from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import PULLED_ID, QuorumState, is_directory_id, refused_meta_properties
 from kraftlog.native.kernel import hex_letters
@@ -136,7 +136,8 @@ class SegmentEvidence:
     """One `.log` file: its rows are [first_row, end_row) of the replica's log, `faults` are ranges
     in no sound batch.
 
-    `problem` says why the file could not be read at all.
+    `problem` says why the file could not be read at all. `swap_stop` is the position at which Kafka
+    fails in a file that gets its name back, before it cuts anything.
     """
 
     path: str
@@ -148,28 +149,13 @@ class SegmentEvidence:
     end_row: int
     faults: tuple[Fault, ...]
     problem: str | None = None
+    swap_stop: int | None = None
 
     def reaches(self, last_offset: int) -> bool:
         """Whether Kafka takes a batch with that last offset in this file: its indexes count offsets
         from the file's name on, in 32 bits. It refuses to start over one that is further off.
         """
         return 0 <= last_offset - self.base_offset < 1 << 31
-
-    @property
-    def swap_fault(self) -> Fault | None:
-        """What Kafka fails over before it cuts anything: through a file that gets its name back it
-        goes by the lengths of its batches, as long as a header is whole, and none may be below 14.
-        Zeros always are, other bytes that are no batch may be. Source: LogLoader.load,
-        LogSegment.readNextOffset, FileLogInputStream.
-        """
-        if not self.name.endswith(".log.swap"):
-            return None
-        first = next((one for one in self.faults if one.kind in RANGE_KINDS - _WITH_LENGTH), None)
-        return first if first is not None and first.size_bytes > MAGIC_POSITION + 1 else None
-
-
-_WITH_LENGTH = frozenset({FaultKind.BATCH_CRC, FaultKind.TORN_BATCH})
-"""Damage to a batch that tells its length, or the most of a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +247,7 @@ class ReplicaEvidence:
     names.
 
     `single_file` is True where a file was named by itself, so that nothing can be said of what
-    lies beside it. `foreign_names` are the paths of files that Kafka takes for its own by their
+    lies beside it. At `refused_indexes` Kafka throws when it opens the log. `foreign_names` are the paths of files that Kafka takes for its own by their
     endings, and whose names are not as it writes them. `producer_ends` are the offsets in the names
     of producer snapshots: Kafka writes one where the log ends when it rolls a segment or closes the
     log. `set_aside` are the paths of files that begin with a segment's name, and that Kafka does not
@@ -282,6 +268,7 @@ class ReplicaEvidence:
     server_properties: SideFile | None = None
     disk_free: SideFile | None = None
     problems: tuple[FileProblem, ...] = ()
+    refused_indexes: tuple[FileProblem, ...] = ()
     foreign_names: tuple[str, ...] = ()
     producer_ends: tuple[int, ...] = ()
     set_aside: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from kraftlog.quorum.bounds import Bounds, interval
 from kraftlog.quorum.departures import Departures
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import EpochStart, LogView, Transaction
-from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.snapshots import BEFORE_EPOCHS, SnapshotView
 
 MOST_IN_A_MS = 10_000
 """Records that a leader is taken to write within one millisecond: what one operation may write
@@ -95,7 +95,7 @@ class Quorum(Departures):
         otherwise, held = self._beside_logs
         is_alike = snapshot.path in held and snapshot.path not in otherwise
         if is_alike or not snapshot.end_offset:
-            return None
+            return BEFORE_EPOCHS if snapshot.precedes_epochs else None
         end, epoch = snapshot.end_offset, snapshot.epoch
         stamp, is_held = snapshot.last_contained_timestamp, False
         logs = [one for one in self.peers if not one.is_empty]

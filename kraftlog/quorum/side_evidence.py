@@ -10,13 +10,13 @@ ids), Kafka's UnifiedLog (names of folders that are being deleted).
 
 import errno
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from kraftlog.log import names
-from kraftlog.log.directory import LogFile
+from kraftlog.log.directory import IS_FOLDER, LogFile
 from kraftlog.log.sidefiles import (
     INDEX_ENTRY,
     INDEX_LIMIT,
@@ -28,6 +28,7 @@ from kraftlog.log.sidefiles import (
     read_meta_properties,
     read_partition_metadata,
     read_quorum_state,
+    refused_transaction,
 )
 from kraftlog.log.storage import FileBytes, FolderEntry, list_folder, open_file, read_whole
 from kraftlog.plain import reason_of
@@ -98,6 +99,35 @@ def read_index_file(file: LogFile) -> IndexEvidence:
         surplus,
         padding_bytes=max(0, whole - len(index.entries) * entry.itemsize - surplus),
     )
+
+
+def refused_indexes(files: Sequence[LogFile]) -> Iterator[FileProblem]:
+    """The indexes of segments at which Kafka throws when it opens a log: folders under their names,
+    and transaction indexes of a version that it does not know. Of a segment without an `.index` it
+    empties that file before it looks at it. Source: Kafka's LogLoader, LogSegment.sanityCheck.
+    """
+    there = {(one.kind, one.parsed.base_offset) for one in files}
+    for one in files:
+        base = one.parsed.base_offset
+        if one.kind not in _INDEXES or (names.LOG, base) not in there:
+            continue
+        why = one.problem if one.problem == IS_FOLDER else None
+        if one.kind == names.TRANSACTION_INDEX and (names.INDEX, base) in there:
+            why = why or _refused_transaction(one)
+        if why is not None:
+            yield FileProblem(one.path, one.kind, why, False)
+
+
+_INDEXES = (names.INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX)
+
+
+def _refused_transaction(file: LogFile) -> str | None:
+    try:
+        with _opened(file) as handle:
+            raw = handle.read(0, min(handle.size_bytes, INDEX_LIMIT))
+    except OSError:
+        return None  # nobody knows
+    return refused_transaction(raw, file.parsed.base_offset or 0)
 
 
 _FOLDER = re.compile(

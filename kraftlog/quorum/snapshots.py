@@ -27,6 +27,8 @@ from kraftlog.quorum.evidence import (
 from kraftlog.state.shapes import KNOWN_LEVELS
 from kraftlog.state.shapes import KRAFT_VERSION as KRAFT_LEVEL
 
+BEFORE_EPOCHS = "nothing comes before offset 0"
+"""Why a snapshot that ends there is of no epoch."""
 HEADER, FOOTER = "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"
 LAST_KRAFT_VERSION = KNOWN_LEVELS[KRAFT_LEVEL]
 
@@ -55,6 +57,11 @@ class SnapshotView:
     def id(self) -> tuple[int, int]:
         """(epoch, end offset): the order in which Kafka sees snapshots."""
         return self.epoch, self.end_offset
+
+    @property
+    def precedes_epochs(self) -> bool:
+        """It ends where no epoch has begun, and says one."""
+        return not self.end_offset and self.epoch > 0
 
     @property
     def epoch_of_batches(self) -> int | None:
@@ -116,11 +123,13 @@ class SnapshotView:
     @property
     def starts_damaged(self) -> bool:
         """What stands at the file's start cannot be read, so that it is not known whether it is a
-        header.
+        header. Of bytes that are left after the records of its batch nobody takes note.
         """
         batches = self.evidence.batches
         if len(batches) and batches.positions[0] == 0:
-            return not batches.crc_valid[0] or self._breaks(0) is not None
+            issue = self._breaks(0)
+            is_broken = issue is not None and issue.kind != FaultKind.BATCH_TRAILING
+            return is_broken or not batches.crc_valid[0]
         return any(fault.position == 0 for fault in self.evidence.faults)
 
     @property
@@ -153,8 +162,8 @@ class SnapshotView:
 
     @property
     def noticed_damage(self) -> str | None:
-        """The first bytes that Kafka does not load; None where it loads all that is there. It stops
-        at a torn batch, or fewer bytes than a batch begins with, as at the end of the file.
+        """What Kafka does not load it for; None where it loads all that is there. Behind a header, it
+        stops at a torn batch, or fewer bytes than a batch begins with, as at the end of the file.
         """
         if not self.evidence.batches.crc_valid.all():
             return "a batch's CRC is wrong"
@@ -163,7 +172,8 @@ class SnapshotView:
             for fault in self.evidence.faults
             if fault.kind not in READING_KINDS and not self._is_taken_for_the_end(fault)
         )
-        return next(noticed, None)
+        without = None if self.starts_with_header else "it does not begin with a snapshot header"
+        return next(noticed, without)
 
     def _is_taken_for_the_end(self, fault: Fault) -> bool:
         is_short = fault.kind == FaultKind.TORN_BATCH or fault.size_bytes < PREFIX_SIZE

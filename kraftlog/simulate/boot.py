@@ -24,13 +24,15 @@ from kraftlog.simulate.fetch import Dialect
 class SnapshotFile:
     """A snapshot by its name. `unreadable` says why it cannot be loaded, None where it can;
     `is_complete` is False where the footer is missing, which Kafka does not look for; `newer` says
-    what a newer Kafka wrote in it.
+    what a newer Kafka wrote in it. `is_found` is False where no file has its name, though Kafka takes
+    one of another name for it.
     """
 
     id: SnapshotId
     unreadable: str | None = None
     is_complete: bool = True
     newer: str | None = None
+    is_found: bool = True
 
 
 class BadRecord(NamedTuple):
@@ -92,6 +94,10 @@ def boot(disk: Disk) -> Boot:
     extent = found.truncated_to_latest_snapshot()
     refusals = [*disk.problems, *_missing_cover(disk, ids)]
     latest = usable[-1] if usable else None
+    if latest is not None and not latest.is_found and extent is found and not found.start_offset:
+        # Kafka forgets a snapshot that it does not find; without one, it needs a log from 0 on.
+        rest = tuple(one for one in disk.snapshots if one is not latest)
+        return boot(replace(disk, snapshots=rest))
     if latest is not None and latest.unreadable:
         refusals.append(f"snapshot {latest.id.name} cannot be loaded: {latest.unreadable}")
     replay_from = max(extent.start_offset, latest.id.end_offset if latest else 0)

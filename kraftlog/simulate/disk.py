@@ -45,20 +45,24 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
     if cut is None and last is not None and vector.end_offset < (log.end_offset or 0):
         cut = f"its last segment, {last.name}, ends there"
     shipped = [each for each in quorum.snapshots_of(log.label) if each.is_named_as_shipped]
+    misnamed = quorum.misnamed(log.label)
     return Disk(
         start,
         vector,
-        tuple(
-            SnapshotFile(
-                SnapshotId(*each.id),
-                _why_unloadable(quorum, each),
-                each.is_complete or each.not_read is not None,
-                next(
-                    (one.text for one in _issues(each.evidence.batches, each.contents, _NEWER)),
-                    None,
-                ),
-            )
-            for each in shipped
+        (
+            *(
+                SnapshotFile(
+                    SnapshotId(*each.id),
+                    _why_unloadable(quorum, each),
+                    each.has_footer or each.not_read is not None,
+                    next(
+                        (one.text for one in _issues(each.evidence.batches, each.contents, _NEWER)),
+                        None,
+                    ),
+                )
+                for each in shipped
+            ),
+            *(_unfound(path, *known) for path, known in misnamed.items()),
         ),
         cut,
         tuple(
@@ -72,7 +76,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
             )
         ),
         (*_bad_records(one.log, log.contents), *_begun_nowhere(quorum, log)),
-        (*_notes(log, end), *_without_vote(quorum, log)),
+        (*_notes(log, end), *map(_not_found, misnamed), *_without_vote(quorum, log)),
         tuple(_issues(one.log, log.contents, _NEWER)),
         bool(log.unread_segments),
     )
@@ -123,8 +127,8 @@ def _recovered(one: ReplicaEvidence) -> tuple[SegmentEvidence | None, int, str |
 
 
 def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
-    """A torn or missing end is not noticed; a file that is too large, and anything else that cannot
-    be read, is.
+    """A torn or missing end behind the header is not noticed; a file that is too large, and anything
+    else that cannot be read, is.
     """
     if one.evidence.problem:
         return one.evidence.problem
@@ -132,14 +136,11 @@ def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
         return f"it is larger than {FILE_LIMIT_BYTES:,} bytes, and Kafka opens no such file"
     if one.noticed_damage is not None:
         return one.noticed_damage
-    batches = one.evidence.batches
-    if len(batches) and not one.starts_with_header:
-        return "its first record is not a snapshot header"
     if (refused := one.refused_control) is not None:
         return refused
     if (record := quorum.refusals.get(one.path)) is not None:
         return f"at its record {record.place} ({record.type}): {record.detail}"
-    bad = next(_bad_records(batches, one.contents), None)
+    bad = next(_bad_records(one.evidence.batches, one.contents), None)
     return f"Kafka cannot read on in it: {bad.text}" if bad else None
 
 
@@ -154,8 +155,10 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
         if segment.problem and segment.problem != NO_SEGMENT:
             yield f"{segment.name} cannot be read: {segment.problem}"
     for segment in one.segments:
-        if (fault := segment.swap_fault) is not None and fault.kind == FaultKind.ZEROS:
-            yield f"Kafka fails over {fault.detail} at byte {fault.position:,} of {segment.name} before it gives that file its name back"
+        if segment.swap_stop is not None:
+            yield f"Kafka fails at byte {segment.swap_stop:,} of {segment.name} before it gives that file its name back: what stands there is no batch"
+    for index in one.refused_indexes:
+        yield f"Kafka cannot open the log over {index.path.rpartition('/')[2]}: {index.text}"
     for name, file in (
         ("quorum-state", one.quorum_state),
         ("leader-epoch-checkpoint", one.epoch_checkpoint),
@@ -261,12 +264,15 @@ def _notes(log: LogView, end_row: int) -> Iterator[str]:
         if hole.row < end_row:
             yield f"{offsets_are(hole.start, hole.end)} missing, and Kafka does not notice"
             break
-    for segment in log.evidence.segments:
-        if segment.swap_fault is not None:
-            yield f"Kafka may fail over what is no batch in {segment.name}, and then refuses to start"
-    for file in log.evidence.snapshots:
-        if file.name_form == names.KIP_PADDED:
-            yield f"{file.name} is not named as Kafka names its snapshots, so Kafka does not find it"
+
+
+def _unfound(path: str, epoch: int, end_offset: int) -> SnapshotFile:
+    return SnapshotFile(SnapshotId(epoch, end_offset), _not_found(path), is_found=False)
+
+
+def _not_found(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return f"{name} is not named as Kafka names its snapshots, so Kafka does not find it"
 
 
 def _without_vote(quorum: Quorum, log: LogView) -> Iterator[str]:

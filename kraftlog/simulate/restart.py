@@ -17,6 +17,7 @@ from kraftlog.audit.grouping import users_text
 from kraftlog.audit.losses import Cut, cuts_of
 from kraftlog.audit.triage import called, intact_elsewhere, may_be_emptied
 from kraftlog.log import names
+from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.committed import committed_holder
@@ -191,7 +192,7 @@ class _Judge:
         """Which file could not be read on which the answer depends, and why."""
         kinds = (*_TO_START, *_OF_THE_END) if votes else _TO_START
         newest = self.quorum.loaded_snapshot(log.label)
-        if newest is not None and newest.evidence.problem:
+        if newest is not None and newest.evidence.problem not in (None, IS_FOLDER):
             return f"{newest.evidence.name} could not be read ({newest.evidence.problem})"
         return next((one.words for one in log.evidence.unread if one.kind in kinds), None)
 

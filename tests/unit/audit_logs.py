@@ -361,7 +361,8 @@ class Node:
         voters = [{"voterId": one} for one in (1, 2, 3)]
         state = {"clusterId": "", "votedId": -1, "appliedOffset": 0, "currentVoters": voters}
         disk = {"votedDirectoryId": uuid_text(0)}
-        text = json.dumps({**state, **disk, "data_version": 0, **fields})
+        told = {"votedId": -1, **disk} if fields.get("data_version") == 1 else {**state, **disk}
+        text = json.dumps({**told, "data_version": 0, **fields})
         (self.folder / "quorum-state").write_text(text)
 
     def meta(

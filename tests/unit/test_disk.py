@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import IS_FOLDER, find_replicas
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.evidence import FileProblem, SideFile
 from kraftlog.quorum.model import Quorum
@@ -162,8 +162,96 @@ def test_why_a_snapshot_does_not_load(tmp_path: Path) -> None:
     path.write_bytes(raw)
     overwrite(path, 150, b"\x55")
     assert loadable(tmp_path) == "a batch's CRC is wrong"
-    path.write_bytes(raw[header:])
-    assert loadable(tmp_path) == "its first record is not a snapshot header"
+    for without in (raw[header:], b"", raw[:55]):
+        path.write_bytes(without)
+        assert loadable(tmp_path) == "it does not begin with a snapshot header"
+
+
+def test_bytes_behind_the_records_of_a_snapshots_header(tmp_path: Path) -> None:
+    """Kafka 4.3.1 loads all of it."""
+    path = quorum(tmp_path)[0].checkpoint(6, 1)
+    raw = path.read_bytes()
+    header = 12 + int.from_bytes(raw[8:12], "big")
+    path.write_bytes(sealed(raw[:header] + bytes(3)) + raw[header:])
+    assert disk(tmp_path).snapshots == (SnapshotFile(SnapshotId(1, 6)),)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        (f"{9:020d}-0000000002 (copy).checkpoint", SnapshotId(2, 9)),
+        (f"{9:020d}-0000000002x.checkpoint", SnapshotId(2, 9)),
+        (f"{9:020d}_0000000002.bad.checkpoint", SnapshotId(2, 9)),
+        (f"{9:020d}-{2 * 10**8:018d}.checkpoint", SnapshotId(2, 9)),
+        (f"{6:020d}-0000000001.bad.checkpoint", None),
+        (f"{9:020d}-0000000002.bad.checkpoint.deleted", None),
+        (f"{9:020d}-0000000002.checkpoint.bad", None),
+        (f"-{9:019d}-0000000002.bad.checkpoint", None),
+    ],
+)
+def test_a_snapshot_that_kafka_knows_by_the_columns_of_a_name(
+    tmp_path: Path, name: str, known: SnapshotId | None
+) -> None:
+    """As Kafka 4.3.1 lists them; the last but three lies beside the one that it opens."""
+    node = quorum(tmp_path)[0]
+    (node.folder / name).write_bytes(node.checkpoint(6, 1).read_bytes())
+    own = SnapshotFile(SnapshotId(1, 6))
+    told = f"{name} is not named as Kafka names its snapshots, so Kafka does not find it"
+    unfound = [] if known is None else [SnapshotFile(known, told, is_found=False)]
+    found = disk(tmp_path)
+    assert found.snapshots == (own, *unfound)
+    assert found.notes == (() if known is None else (told,))
+
+
+def test_a_folder_in_the_place_of_a_snapshot(tmp_path: Path) -> None:
+    """Kafka 4.3.1 takes it for one by its name, and cannot read it."""
+    node = quorum(tmp_path)[0]
+    node.checkpoint(7, 1).mkdir()
+    folder = SnapshotFile(SnapshotId(1, 7), IS_FOLDER)
+    assert disk(tmp_path).snapshots == (SnapshotFile(SnapshotId(1, 6)), folder)
+
+
+ABORTED = struct.Struct(">bxqqqq")
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_refused"),
+    [
+        (b"", False),
+        (b"0" * 33, False),
+        (b"0" * 34, True),
+        (ABORTED.pack(0, 7, 6, 8, 9), False),
+        (ABORTED.pack(-1, 7, 6, 8, 9), False),
+        (ABORTED.pack(1, 7, 6, 8, 9), True),
+        (struct.pack(">hqqqq", 5, 7, 6, 8, 9), False),
+        (ABORTED.pack(0, 7, 6, 8, 9) + ABORTED.pack(1, 7, 0, 0, 0), True),
+        (ABORTED.pack(0, 7, 0, 5, 9) + ABORTED.pack(1, 7, 6, 8, 9), False),
+    ],
+)
+def test_a_transaction_index_of_a_version_that_kafka_does_not_know(
+    tmp_path: Path, raw: bytes, is_refused: bool
+) -> None:
+    """As Kafka 4.3.1 does. Of a segment without an `.index` it empties the file before."""
+    segment = quorum(tmp_path)[0].segment(6)
+    segment.with_suffix(".txnindex").write_bytes(raw)
+    segment.with_suffix(".index").touch()
+    found = disk(tmp_path).problems
+    assert [one.startswith("Kafka cannot open the log over 0000") for one in found] == [True] * (
+        is_refused
+    )
+    segment.with_suffix(".index").unlink()
+    assert disk(tmp_path).problems == ()
+
+
+@pytest.mark.parametrize("ending", [".index", ".timeindex", ".txnindex"])
+def test_a_folder_in_the_place_of_an_index(tmp_path: Path, ending: str) -> None:
+    """Kafka 4.3.1 opens no log with it, beside a segment."""
+    node = quorum(tmp_path)[0]
+    node.segment(3).with_suffix(ending).mkdir()
+    assert disk(tmp_path).problems == ()
+    node.segment(6).with_suffix(ending).mkdir()
+    told = f"Kafka cannot open the log over {6:020d}{ending}: {IS_FOLDER}"
+    assert disk(tmp_path).problems == (told,)
 
 
 def problems(root: Path) -> list[str]:
@@ -214,6 +302,10 @@ def test_partition_metadata_names_the_topic(tmp_path: Path) -> None:
     path.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
     told = "partition.metadata names another topic id, AAAAAAAAAAAAAAAAAAAAAg"
     assert problems(tmp_path) == [told]
+    # Kafka compares the bytes.
+    for alike in ("AAAAAAAAAAAAAAAAAAAAAQ==", "AAAAAAAAAAAAAAAAAAAAAR"):
+        path.write_text(f"version: 0\ntopic_id: {alike}")
+        assert problems(tmp_path) == []
 
 
 def test_a_side_file_that_is_a_folder_refuses(tmp_path: Path) -> None:
@@ -355,36 +447,32 @@ def test_a_control_batch_behind_the_cut_is_not_looked_at(tmp_path: Path) -> None
     assert disk(tmp_path).problems == ()
 
 
-MAY_FAIL = (f"Kafka may fail over what is no batch in {SECOND}.swap, and then refuses to start",)
-
-
 @pytest.mark.parametrize(
-    ("rest", "problems", "notes"),
+    ("rest", "stop"),
     [
-        (b"", (), ()),
-        (bytes(17), (), ()),
-        (
-            bytes(18),
-            (
-                f"Kafka fails over 18 zero bytes at byte {END_POSITION} of {SECOND}.swap before it gives that file its name back",
-            ),
-            MAY_FAIL,
-        ),
-        (b"\xff" * 100, (), MAY_FAIL),
-        (healthy_log()[-1].raw()[:-1], (), ()),
-        (healthy_log()[-1].raw()[:-1] + b"\xff", (), ()),
+        (b"", None),
+        (bytes(17), None),
+        (bytes(18), 0),
+        (b"\xff" * 17, None),
+        (b"\xff" * 100, 0),
+        (b"0" * 100, None),
+        (struct.pack(">qi", 12, 13) + b"0" * 40, 0),
+        (struct.pack(">qi", 12, 14) + b"0" * 40, None),
+        (struct.pack(">qi", 12, 14) + b"0" * 14 + bytes(18), 26),
+        (healthy_log()[-1].raw()[:-1], None),
+        (healthy_log()[-1].raw()[:-1] + b"\xff", None),
     ],
 )
 def test_what_stands_behind_the_batches_of_a_swap_file(
-    tmp_path: Path, rest: bytes, problems: tuple[str, ...], notes: tuple[str, ...]
+    tmp_path: Path, rest: bytes, stop: int | None
 ) -> None:
-    """Kafka 4.3.1 goes through it by lengths before it cuts anything; of 100 bytes 0xff it refuses
-    the length -1, and of others it may not.
-    """
+    """Kafka 4.3.1 goes through it by lengths before it cuts anything, and refuses one below 14."""
     node = quorum(tmp_path)[0]
     node.segment(6).with_suffix(".log.swap").write_bytes(node.segment(6).read_bytes() + rest)
-    found = disk(tmp_path)
-    assert (found.problems, found.notes) == (problems, notes)
+    told = "before it gives that file its name back: what stands there is no batch"
+    at = [] if stop is None else [f"{END_POSITION + stop:,}"]
+    fails = tuple(f"Kafka fails at byte {one} of {SECOND}.swap {told}" for one in at)
+    assert disk(tmp_path).problems == fails
 
 
 def test_a_level_of_kraft_version_in_a_log(tmp_path: Path) -> None:

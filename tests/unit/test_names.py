@@ -108,3 +108,19 @@ def test_names_are_written_as_they_are_read(offset: int) -> None:
 def test_names_that_kafka_cannot_parse(name: str, is_refused: bool) -> None:
     """As KafkaRaftLog of Kafka 4.3.1 did with each of them in a sound folder."""
     assert names.is_refused(name) == is_refused
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        (f"{OFFSET}-0000000007.checkpoint", (7, int(OFFSET))),
+        (f"{OFFSET}-0000000007-copy.checkpoint", (7, int(OFFSET))),
+        (f"{OFFSET}_0000000007.bad.checkpoint", (7, int(OFFSET))),
+        (f"{OFFSET}-000000000700000000.checkpoint", (7, int(OFFSET))),
+        (f"-{OFFSET[1:]}-0000000007.checkpoint", (7, -int(OFFSET))),
+        (f"{OFFSET}-7.checkpoint", None),
+        ("", None),
+    ],
+)
+def test_the_columns_of_a_snapshots_name(name: str, known: tuple[int, int] | None) -> None:
+    assert names.id_by_columns(name) == known

@@ -54,6 +54,13 @@ TAKEN_STATES = [
     f'{{{OLD},{OLD_REST},"data_version":0}}',
     f'{{{OLD},{OLD_REST},"data_version":0}}'.replace('{"voterId":1}', ""),
     f'{{{VOTE},"data_version":1}}'.replace("AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAA=="),
+    *(f'{{{VOTE},"data_version":{one}}}' for one in ("1.9", "65537", "1.0")),
+    f'{{{VOTE},"clusterId":"c","appliedOffset":5,"currentVoters":[],"data_version":1}}',
+    f'{{{OLD},{OLD_REST},{NO_DIRECTORY},"data_version":0}}',
+    *(
+        f'{{{OLD},{OLD_REST},"data_version":{one}}}'
+        for one in ("0.5", "-0.5", "null", '"1"', "[]", "false", "65536", "2147483648")
+    ),
 ]
 REFUSED_STATES = [
     "",
@@ -61,6 +68,12 @@ REFUSED_STATES = [
     f"{{{VOTE}}}",
     f'{{{OLD},"data_version":1}}',
     f'{{{VOTE},"data_version":2}}',
+    *(f'{{{VOTE},"data_version":{one}}}' for one in ("2.0", "-1.5", "1e300", "3e9", "true", "NaN")),
+    f'{{{VOTE},"more":NaN,"data_version":1}}',
+    f'{{{VOTE},"clusterId":3,"data_version":1}}',
+    f'{{{VOTE},"appliedOffset":null,"data_version":1}}',
+    f'{{{VOTE},"currentVoters":[{{"voterId":1}}],"data_version":1}}',
+    f'{{{OLD},{OLD_REST},"votedDirectoryId":2,"data_version":0}}',
     f'{{{VOTE},"data_version":0}}',
     '{"leaderEpoch":1,"data_version":1}',
     f'{{{VOTE},"data_version":1}}'.replace("AAAAAAAAAAAAAAAAAAAAAA", "??"),

@@ -32,6 +32,27 @@ def test_the_newest_snapshot_is_loaded_and_the_log_after_it_replayed() -> None:
     assert started.extent.snapshots == (SnapshotId(1, 120), SnapshotId(2, 160))
 
 
+@pytest.mark.parametrize(
+    ("start", "found", "boots", "loaded"),
+    [
+        (0, (2, 190), True, (1, 120)),
+        (0, (1, 110), True, (1, 120)),
+        (0, (2, 201), False, (2, 201)),
+        (100, (2, 190), False, (2, 190)),
+        (100, (1, 110), True, (1, 120)),
+    ],
+)
+def test_a_snapshot_that_kafka_knows_of_and_does_not_find(
+    start: int, found: tuple[int, int], boots: bool, loaded: tuple[int, int]
+) -> None:
+    """Kafka 4.3.1 forgets it, and reads the log from 0 on; where that begins above, it is lost."""
+    log = EpochVector(((1, start), (2, 140)), 200)
+    unfound = SnapshotFile(SnapshotId(*found), "its name is another", is_found=False)
+    started = boot(Disk(start, log, (snapshot(120, 1), unfound)))
+    assert (started.boots, started.snapshot) == (boots, SnapshotId(*loaded))
+    assert ("cannot be loaded: its name is another" in (started.reason or "")) == (not boots)
+
+
 def test_epochs_order_snapshots_before_offsets_do() -> None:
     """KIP-630 "Snapshot Format": the newer epoch wins, though it ends earlier."""
     started = boot(Disk(100, LOG, (snapshot(190, 1), snapshot(160, 2))))

@@ -796,6 +796,27 @@ for _raw, _says in (
     )
 
 
+def _of_transactions(raw: bytes) -> Damage:
+    def damage(nodes: list[Node]) -> None:
+        nodes[0].segment(6).with_suffix(".index").touch()
+        nodes[0].segment(6).with_suffix(".txnindex").write_bytes(raw)
+
+    return damage
+
+
+fault("file_readable", "warning", "1", says="it holds 34 bytes", sound=_of_transactions(b""))(
+    _of_transactions(bytes(34))
+)
+fault(
+    "file_readable", "critical", "1", says="Kafka fails over it, and", sound=_of_transactions(b"")
+)(_of_transactions(b"0" * 34))
+
+
+@fault("file_readable", "critical", "1", says="it is a folder")
+def _(nodes: list[Node]) -> None:
+    nodes[0].segment(6).with_suffix(".timeindex").mkdir()
+
+
 @fault("file_readable", "warning", "1", says="the first at byte 0", sound=_deleted)
 def _(nodes: list[Node]) -> None:
     overwrite(_deleted(nodes), 70, b"\xee")
@@ -836,9 +857,9 @@ def _with_swap(rest: bytes) -> Damage:
 fault("segment_name_matches", "critical", "1", 6, END_POSITION, "Kafka fails over what is no")(
     _with_swap(bytes(100))
 )
-fault("segment_name_matches", "critical", "1", 6, END_POSITION, "Kafka may fail over what is")(
-    _with_swap(b"\xff" * 100)
-)
+fault(
+    "segment_name_matches", "critical", "1", 6, END_POSITION, f"at byte {END_POSITION}, and does not start",
+)(_with_swap(b"\xff" * 100))  # fmt: skip
 
 
 @fault("segment_name_matches", "critical", "1", 6, END_POSITION, "and Kafka cuts what is no batch")

@@ -88,6 +88,35 @@ def _(nodes: list[Node]) -> None:
     path.with_name(f"{6:020d}-1.checkpoint").write_bytes(path.read_bytes())
 
 
+@fault(
+    "snapshot_name_valid", "critical", "1", says=f"the newest snapshot, {13:020d}-0000000002, does"
+)
+def _(nodes: list[Node]) -> None:
+    """Kafka throws the log away for it."""
+    (nodes[0].folder / f"{13:020d}-0000000002 (copy).checkpoint").touch()
+
+
+@fault("snapshot_name_valid", "critical", "1", says="takes it for the newest snapshot",
+       also="log_start_covered")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The log begins above offset 0, so that Kafka needs one."""
+    nodes[0].segment(0).unlink()
+    path = nodes[0].checkpoint(6, 1)
+    path.rename(path.with_suffix(".bad.checkpoint"))
+
+
+@fault("file_readable", "critical", "1", says="Kafka fails over it, and",
+       sound=lambda nodes: nodes[0].checkpoint(7, 1).with_suffix(".part").mkdir())  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A folder has the name of the newest snapshot."""
+    nodes[0].checkpoint(7, 1).mkdir()
+
+
+@fault("file_readable", "warning", "1", says="it is a folder")
+def _(nodes: list[Node]) -> None:
+    nodes[0].checkpoint(3, 1).mkdir()
+
+
 def _grown(node: Node, size_bytes: int) -> None:
     """The snapshot goes on with a hole."""
     os.truncate(node.checkpoint(6, 1), size_bytes)
@@ -176,6 +205,11 @@ def _of_epoch(node: Node, epoch: int) -> None:
     assert stored.raw() in path.read_bytes()
     wrong = replace(stored, epoch=epoch).raw()
     path.write_bytes(path.read_bytes().replace(stored.raw(), wrong))
+
+
+@fault("snapshot_epoch_agrees", "critical", "1", says="epoch 1, but nothing comes before offset 0")
+def _(nodes: list[Node]) -> None:
+    nodes[0].checkpoint(6, 1).rename(nodes[0].checkpoint(0, 1))
 
 
 @fault("snapshot_epoch_agrees", "critical", "1", says="a batch in it is of epoch 9")
