@@ -21,7 +21,7 @@ from kraftlog.quorum.departures import Replacement
 from kraftlog.quorum.divergence import Comparison, DifferingRun, end_after_repair, replacing_epoch
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.pairs import is_second_history_of_either, is_tail_of_either
+from kraftlog.quorum.pairs import is_second_history_of_either, tail_of_either
 from kraftlog.quorum.settings import LOWER, ROLES, UPPER, VOTER_SET
 
 _TOLD_RECORDS = 8
@@ -79,7 +79,7 @@ def committed_sides(quorum: Quorum) -> Iterator[Side]:
     lower = quorum.bounds.lower
     return _outliers(
         quorum,
-        lambda one, run: run.start < lower and not is_tail_of_either(quorum, one, run),
+        lambda one, run: run.start < lower and tail_of_either(quorum, one, run) is None,
     )
 
 
@@ -177,11 +177,14 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
     newer, why = int(other.epochs[other.index_at(run.start)]), _why_two_histories(comparison)
+    both = "both sides committed theirs"
+    if run.start >= quorum.bounds.lower:
+        both = f"a leader was elected without what the side of replica {log.label} had committed"
     return _row(
         quorum,
         side,
         run.start,
-        f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold different records, and both sides committed theirs. "
+        f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold different records, and {both}. "
         f"{why} Keep both folders, and find out which one the brokers follow. "
         "Never start nodes of both sides together: what only the other side holds is lost."
         f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by {who} in epoch {epoch}. "
@@ -424,7 +427,7 @@ def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
         lambda one, run: (
             run.start >= lower
             and run.same_epoch_at is None
-            and not is_tail_of_either(quorum, one, run)
+            and tail_of_either(quorum, one, run) is None
         ),
     )
     for side in others:

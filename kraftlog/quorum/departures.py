@@ -21,7 +21,7 @@ from kraftlog.quorum.divergence import (
     replacing_epoch,
 )
 from kraftlog.quorum.electorate import Electorate
-from kraftlog.quorum.ends import begins_newer, noted_vector
+from kraftlog.quorum.ends import begins_newer, known_epoch, noted_vector
 from kraftlog.quorum.epochs import truncation_offset, vector_of
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
@@ -47,23 +47,40 @@ class Departures(Electorate):
         """Whether a run is a tail of the comparison's first log that Kafka's own truncation would
         cut, and that its own voters had not committed.
         """
-        own_end = self._proven_by_snapshots(comparison.one)
-        looks_so = is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
-        return looks_so and self.fate(comparison, run) != Fate.COMMITTED
+        if not self._ends_in(comparison, run) or self._is_overruled(comparison, run):
+            return False
+        return self.fate(comparison, run) != Fate.COMMITTED
 
     def is_second_history(self, comparison: Comparison, run: DifferingRun) -> bool:
         """Whether a run of the comparison's first log is committed by its own voters, and what the
         other log holds there is committed, too, by others.
         """
+        if not self._ends_in(comparison, run):
+            is_left = self._is_left_behind(comparison, run)
+            return is_left or self._is_committed_apart(comparison, run)
+        is_overruled = self._is_overruled(comparison, run)
+        return not is_overruled and self.fate(comparison, run) == Fate.COMMITTED
+
+    def _ends_in(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """Whether the comparison's first log ends in a run that a leader with the other one would cut."""
         own_end = self._proven_by_snapshots(comparison.one)
-        if is_uncommitted_tail(comparison.one, comparison.other, run, own_end):
-            return self.fate(comparison, run) == Fate.COMMITTED
-        return self._is_committed_apart(comparison, run) or self._is_left_behind(comparison, run)
+        return is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
+
+    def _is_overruled(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """Whether the other log says nothing against a run: a leader of a newer epoch than all of its
+        had the run's first batch. What the other one holds there was lost.
+        """
+        return self._is_had_after(comparison.one, run.start, comparison.other.last_epoch or 0)
+
+    def _is_had_after(self, log: LogView, offset: int, epoch: int) -> bool:
+        """Whether a leader of a newer epoch had the batch of a log at an offset, by the copies."""
+        return any((one.last_epoch or 0) > epoch for one in self.holding(log, offset))
 
     def _is_left_behind(self, comparison: Comparison, run: DifferingRun) -> bool:
         """The same where voters went on without what they had committed, as after older copies of
         their disks were put back: a snapshot of its own tells what the side of the older epoch had
-        committed, a majority or a snapshot what the other has.
+        committed, and that was before the other side's leader, or a majority or a snapshot
+        tells the same of the other side.
         """
         one, other = comparison.one, comparison.other
         is_older = (one.last_epoch or 0) < (other.last_epoch or 0)
@@ -72,17 +89,39 @@ class Departures(Electorate):
         elected = (one.epoch_starts, other.epoch_starts)
         if not any(start.start_offset == run.start for starts in elected for start in starts):
             return False
+        if not self._is_in_snapshot(one, run.start) or self._is_overruled(comparison, run):
+            return False
         goes_on = self._own_majority(other, run.start) or self._is_in_snapshot(other, run.start)
-        return bool(goes_on) and self._is_in_snapshot(one, run.start)
+        return bool(goes_on) or self._is_committed_before(comparison, run)
 
     def _is_in_snapshot(self, log: LogView, offset: int) -> bool:
         """Whether a snapshot of the replica itself, of a state that its log leads up to, contains
         an offset.
         """
-        return any(
-            one.is_complete and one.end_offset > offset and log.ends_with(one.epoch, one.end_offset)
-            for one in self.snapshots_of(log.label)
+        return log.label in self._in_snapshots_of(log, offset)
+
+    def _in_snapshots_of(self, log: LogView, offset: int) -> frozenset[str]:
+        """The replicas with such a snapshot of a state that a log leads up to."""
+        return frozenset(
+            one.replica
+            for one in self._voters_snapshots
+            if one.is_complete and one.end_offset > offset and log.ends_with(*one.id)
         )
+
+    def _is_committed_before(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """Whether a snapshot shows that a run was committed before the leader was elected whose log the
+        other one is: its node had heard of no later epoch, or nobody can have led a later one.
+        """
+        epoch = comparison.other.last_epoch or 0
+        kept = self._in_snapshots_of(comparison.one, run.start)
+        heard = [known_epoch(self.by_label[label]) for label in kept]
+        is_told = any(one is not None and one <= epoch for one in heard)
+        return is_told or (bool(heard) and not self._unseen_leader(comparison, run))
+
+    def _unseen_leader(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """Whether voters may have elected a later leader than the one that replaced a run."""
+        newer = replacing_epoch(comparison.one, comparison.other, run)
+        return self.voting.unseen_leader(newer, comparison.other.label, run.start + 1)
 
     def _is_committed_apart(self, comparison: Comparison, run: DifferingRun) -> bool:
         """The same where the epochs do not tell which side is older, as when a quorum is formed
@@ -116,15 +155,16 @@ class Departures(Electorate):
         """Whether any of a tail of the comparison's first log can have been committed."""
         log, other = comparison.one, comparison.other
         newer = replacing_epoch(log, other, run)
-        unseen = self.voting.unseen_leader(newer, other.label, run.start + 1)
         held = self.holding(log, run.start)
         # Whose epoch checkpoint has a newer epoch there has the log of another node.
         own = (one for one in held if not begins_newer(one, newer, run.start))
         holders = {node for one in own if (node := one.evidence.node_id) is not None}
-        later = unseen or any((one.last_epoch or 0) > newer for one in held)
+        is_had = self._is_had_after(log, run.start, newer)
+        later = is_had or self._unseen_leader(comparison, run)
         found = fate(self._voters_at(log, run.start), holders, self.granted(newer), later)
         is_told = run.start < self.committed_by_describe
-        if is_told and log.label in self.vouched_for:
+        is_vouched_for = is_told and log.label in self.vouched_for
+        if is_vouched_for or self._is_committed_before(comparison, run):
             return Fate.COMMITTED
         replaced = is_told and other.label in self.vouched_for
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
@@ -177,27 +217,28 @@ class Departures(Electorate):
                 if is_older and (other.end_offset or 0) <= cut < end:
                     epoch = own.epoch_at(cut)
                     begun = next(one for one in vector.entries if one[0] > epoch)
-                    if self._may_be_replaced(log, cut, begun[0]):
+                    if self._may_be_replaced(log, cut, range(begun[0], vector.last_epoch + 1)):
                         one = Replacement(cut, epoch, *begun, other.label)
                         found[log.label] = min(one, found.get(log.label, one))
         return found
 
-    def _may_be_replaced(self, log: LogView, offset: int, newer: int) -> bool:
-        """Whether nothing shows that what a log holds from an offset on was committed before a newer
-        epoch.
+    def _may_be_replaced(self, log: LogView, offset: int, newer: range) -> bool:
+        """Whether nothing shows that what a log holds from an offset on was committed before the first
+        of some newer epochs, or that a leader of a later one than these had it.
         """
         index = log.index_at(offset)
         if index < 0 or int(log.base[index]) != offset or log.label in self.fork_starts:
             return False
         is_told = offset < self.committed_by_describe and log.label in self.vouched_for
         is_in_snapshot = any(
-            one.is_complete and one.end_offset > offset and one.epoch < newer
+            one.is_complete and one.end_offset > offset and one.epoch < newer.start
             for one in self._voters_snapshots
         )
         voters = self._voters_at(log, offset) or frozenset()
         holders = {one.evidence.node_id for one in self.holding(log, offset)} & voters
         is_held = bool(voters) and len(holders) > len(voters) // 2
-        return not (is_told or is_in_snapshot or is_held)
+        is_had = self._is_had_after(log, offset, newer[-1])
+        return not (is_told or is_in_snapshot or is_held or is_had)
 
     @cached_property
     def fork_starts(self) -> dict[str, int]:

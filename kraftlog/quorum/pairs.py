@@ -44,9 +44,18 @@ class Pair(NamedTuple):
     reason: str
 
 
-def is_tail_of_either(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
-    """Whether a run is an uncommitted tail, seen from one side or the other."""
-    return any(quorum.is_tail(*one) for one in _sides(quorum, comparison, run))
+def tail_of_either(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> str | None:
+    """Whose uncommitted tail a run is, seen from one side or the other, or by a third copy; None where
+    it is none.
+    """
+    seen = (
+        side.one.label for side, one in _sides(quorum, comparison, run) if quorum.is_tail(side, one)
+    )
+    if run.equal_after or run.same_epoch_at is not None:
+        return next(seen, None)
+    labels = comparison.one.label, comparison.other.label
+    left = (one for one in labels if quorum.tail_starts.get(one, run.start + 1) <= run.start)
+    return next(seen, None) or next(left, None)
 
 
 def is_second_history_of_either(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
@@ -123,9 +132,8 @@ def _of_run(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> tuple[
     """What one difference says of a pair: the class, and why."""
     if is_second_history_of_either(quorum, comparison, run):
         return Kinship.COMMITTED, "the voters of its own epoch had committed what differs"
-    tails = [one for one in _sides(quorum, comparison, run) if quorum.is_tail(*one)]
-    if tails:
-        label = tails[0][0].one.label
+    label = tail_of_either(quorum, comparison, run)
+    if label is not None:
         if label in quorum.never_committed:
             return Kinship.UNCOMMITTED, f"a tail of {label} that was never committed"
         return Kinship.UNDECIDED, f"a tail of {label}; nothing proves that it was not committed"

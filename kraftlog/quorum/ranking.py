@@ -104,7 +104,11 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     """What speaks for a replica, then what speaks against it."""
     lower, last, held = quorum.bounds.lower, one.last, one.held
     if last is None:
-        yield "its own files give no state: no snapshot of its own, and no log from offset 0 on"
+        yield "its own files give no state: no snapshot of its own that counts, and no log from offset 0 on"
+        for snapshot, why in held.rejected:
+            yield f"its snapshot {snapshot.evidence.name} does not count: {why}"
+        for snapshot in held.snapshots:
+            yield f"its snapshot {snapshot.evidence.name} does not count: of this log only what lies below offset {one.limit} does"
     else:
         yield f"its own files give every state from offset {one.first} to {last}"
         if last >= lower:

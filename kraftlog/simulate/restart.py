@@ -26,6 +26,7 @@ from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.pairs import tail_of_either
 from kraftlog.quorum.scram import User, lost_by_loading
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
@@ -423,7 +424,11 @@ class _Judge:
                     yield Safety.UNSAFE, why, run.start
                 elif quorum.is_tail(comparison, run):
                     fates.append((run.start, quorum.fate(comparison, run)))
-                elif run.start < lower and log not in (quorum.majority_at(run.start) or ()):
+                elif (
+                    run.start < lower
+                    and log not in (quorum.majority_at(run.start) or ())
+                    and tail_of_either(quorum, comparison, run) is None
+                ):
                     committed = f"offset {run.start}, which is committed"
                     why = f"it differs from replica {other} at {committed}"
                     yield Safety.UNSAFE, why, None

@@ -15,12 +15,14 @@ from kraftlog.quorum.epochs import EpochVector
 
 @dataclass
 class Node:
-    """A voter's disk, and what it does."""
+    """A node's disk, and what it does."""
 
     log: list[int] = field(default_factory=list)
     epoch: int = 0
     voted: int | None = None
     leads: bool = False
+    known: int = 0
+    """So many records of its log it knows to be committed: a snapshot holds no more."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -29,12 +31,16 @@ class Node:
 
 @dataclass
 class Quorum:
-    """Voters 1 … n, the records that some leader has committed, and who elected whom."""
+    """Voters 1 … n, the records that some leader has committed, and who elected whom. Observers
+    fetch, and nothing else.
+    """
 
     random: random.Random
     nodes: dict[int, Node]
     committed: list[int] = field(default_factory=list)
     granted: dict[int, frozenset[int]] = field(default_factory=dict)
+    leaders: dict[int, int] = field(default_factory=dict)
+    observers: dict[int, Node] = field(default_factory=dict)
 
     @property
     def majority(self) -> int:
@@ -73,6 +79,7 @@ class Quorum:
         if len(votes) >= self.majority and candidate in votes:
             one.leads = True
             self.granted[epoch] = frozenset(votes)
+            self.leaders[epoch] = candidate
             if self.random.random() < 0.97:  # else it stops before its first write
                 one.log.append(epoch)
             else:
@@ -88,11 +95,12 @@ class Quorum:
     def replicate(self) -> None:
         """A follower fetches from a leader: it cuts what differs and takes some of the rest."""
         leaders = [number for number, one in self.nodes.items() if one.leads]
-        followers = [number for number in self.nodes if number not in leaders]
+        nodes = self.nodes | self.observers
+        followers = [number for number in nodes if number not in leaders]
         if not leaders or not followers:
             return
         leader = self.nodes[self.random.choice(leaders)]
-        follower = self.nodes[self.random.choice(followers)]
+        follower = nodes[self.random.choice(followers)]
         if follower.epoch > leader.epoch:
             return
         if follower.epoch < leader.epoch:
@@ -101,6 +109,7 @@ class Quorum:
         del follower.log[common:]
         follower.log += leader.log[common : common + self.random.randint(1, 4)]
         self.commit(leader)
+        follower.known = max(follower.known, min(leader.known, len(follower.log)))
 
     def commit(self, leader: Node) -> None:
         """The leader's high watermark: what a majority holds, once that is of its own epoch."""
@@ -109,6 +118,7 @@ class Quorum:
         if mark > len(self.committed) and leader.log[mark - 1] == leader.epoch:
             assert leader.log[: len(self.committed)] == self.committed, "Raft itself is broken"
             self.committed = leader.log[:mark]
+            leader.known = mark
 
     def cannot_be_undone(self, prefix: list[int]) -> bool:
         """Whether every voter that could win an election now holds a prefix."""
@@ -160,11 +170,12 @@ def copies_of(quorum: Quorum) -> Copies:
     return Copies(logs, standings)
 
 
-def history(seed: int) -> Quorum:
-    """A quorum of three to five voters after some time."""
+def history(seed: int, observers: int = 0) -> Quorum:
+    """A quorum of three to five voters, and of observers from 11 on, after some time."""
     draw = random.Random(seed)
     count = draw.choice([3, 3, 4, 5])
     quorum = Quorum(draw, {number: Node() for number in range(1, count + 1)})
+    quorum.observers = {number: Node() for number in range(11, 11 + observers)}
     for _ in range(draw.randint(10, 80)):
         quorum.step()
     return quorum

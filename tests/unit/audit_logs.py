@@ -249,13 +249,18 @@ TRANSACTION = {
 
 
 def leader_change(
-    base: int, epoch: int, leader: int, ms: int = START_MS, granted: Sequence[int] = (1, 2, 3)
+    base: int,
+    epoch: int,
+    leader: int,
+    ms: int = START_MS,
+    granted: Sequence[int] = (1, 2, 3),
+    voters: Sequence[int] = (1, 2, 3),
 ) -> Batch:
-    voters, votes = (
+    named, votes = (
         uvarint(len(ids) + 1) + b"".join(struct.pack(">i", one) + b"\0" for one in ids)
-        for ids in ((1, 2, 3), granted)
+        for ids in (voters, granted)
     )
-    value = struct.pack(">hi", 0, leader) + voters + votes + b"\0"
+    value = struct.pack(">hi", 0, leader) + named + votes + b"\0"
     return Batch(base, epoch, (value,), (struct.pack(">hh", 0, 2),), ms)
 
 

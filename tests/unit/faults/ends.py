@@ -644,6 +644,19 @@ fault(
 """A snapshot is only made of what is committed: without one, the broker's end is a tail."""
 
 
+@fault(
+    "committed_data_consistent", "critical", "1", 12,
+    says="and a leader was elected without what the side of replica 1 had committed. A new quorum",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Older copies of two disks were put back; what their leader wrote is on no majority yet."""
+    nodes[2].append(leader_change(12, 4, 3, LATER, (2, 3)))
+    nodes[2].epochs([(1, 0), (2, 8), (4, 12)])
+    for node in nodes[1:]:
+        node.quorum_state(leaderId=3, leaderEpoch=4)
+    _history(nodes[0], 3, 1, LOST_THERE)
+
+
 def of_another_quorum(nodes: list[Node], node_id: int, first: int, epoch: int) -> Node:
     """The voters name their directories; the log of one node is another cluster's, whose files begin
     at an offset, and say nothing of that in meta.properties.

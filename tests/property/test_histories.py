@@ -1,0 +1,105 @@
+"""The audit of whole disks over histories of a correct quorum, all copied at one moment, some left
+out: nothing is critical, the committed interval holds the truth, and where a node's log leaves the
+committed history, the restart plan says so.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit.collect import collect
+from kraftlog.audit.run import audit_of
+from kraftlog.config import default_thresholds
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.restart import Safety, restarts
+from tests.property import raft
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    leader_change,
+    snapshot,
+    topic,
+)
+
+SEEDS = (*range(30), 154, 256)
+"""In the last ones an observer has the tail of a lost epoch, beside one that lags."""
+
+
+def batches(quorum: raft.Quorum, log: list[int]) -> list[Batch]:
+    """The records of a log, each a batch: an epoch begins with its leader's election. Later records
+    of a log are of later times.
+    """
+    found: list[Batch] = []
+    for offset, epoch in enumerate(log):
+        ms = START_MS + 1000 * (100 * epoch + offset)
+        if not found or found[-1].epoch != epoch:
+            leader, granted = quorum.leaders[epoch], sorted(quorum.granted[epoch])
+            one = leader_change(offset, epoch, leader, ms, granted, sorted(quorum.nodes))
+        else:
+            number = 64 * (epoch % 4) + offset % 64
+            value = NO_OP if offset % 2 else topic(f"t{epoch}-{offset}", number)
+            one = Batch(offset, epoch, (value,), None, ms)
+        found.append(one)
+    return found
+
+
+def write(quorum: raft.Quorum, number: int, disk: raft.Node, root: Path) -> None:
+    """A node's folder, some with a snapshot, some with a log that begins there."""
+    draw, node, log = quorum.random, Node(root, number), batches(quorum, disk.log)
+    start, end = 0, draw.randint(0, disk.known)
+    if end and draw.random() < 0.5:
+        last = log[end - 1]
+        stored = [one for one in log[:end] if one.keys is None and one.values != (NO_OP,)]
+        node.checkpoint(end, last.epoch).write_bytes(snapshot(stored, last.epoch, last.ms))
+        start = end if draw.random() < 0.5 else 0
+    node.segment(start).write_bytes(b"".join(one.raw() for one in log[start:]))
+    begins = {one.epoch: one.base for one in reversed(log[start:])}
+    node.epochs(sorted(begins.items()))
+    # Who elects a leader hears of it when it writes: one may stop before.
+    is_led = disk.voted is None or disk.epoch in disk.log
+    node.quorum_state(
+        leaderId=quorum.leaders.get(disk.epoch, -1) if is_led else -1,
+        leaderEpoch=disk.epoch,
+        votedId=-1 if is_led or disk.voted is None else disk.voted,
+        currentVoters=[{"voterId": one} for one in sorted(quorum.nodes)],
+    )
+    node.meta()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_legal_is_critical(seed: int, tmp_path: Path) -> None:
+    quorum = raft.history(seed, observers=2)
+    disks = quorum.nodes | quorum.observers
+    copied = [one for one in disks if disks[one].epoch and quorum.random.random() < 0.9]
+    for number in copied:
+        write(quorum, number, disks[number], tmp_path)
+    if not copied:
+        return
+    replicas = find_replicas([str(tmp_path)])
+    key = Redactor(b"k" * 32)
+    seen = Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+    result = audit_of(seen)
+    assert not [one for one in result.results if one.result == "errored"]
+    assert not [one for one in result.findings if one.severity == "critical"]
+
+    lower, upper = seen.bounds.lower, seen.bounds.upper
+    assert any(quorum.cannot_be_undone(one.log[:lower]) for one in disks.values())
+    assert upper is None or len(quorum.committed) <= upper
+
+    for label, start in seen.tail_starts.items():
+        is_committed = raft.shared(disks[int(label)].log, quorum.committed) > start
+        assert not is_committed or (len(copied) < len(disks) and label not in seen.never_committed)
+
+    for one in restarts(seen):
+        log = disks[int(one.replica)].log
+        leaves = raft.shared(log, quorum.committed)
+        is_apart = leaves < min(len(log), len(quorum.committed))
+        assert one.safety != Safety.UNSAFE, one.reason
+        if is_apart and one.safety == Safety.LOSES:
+            assert one.lost_from == leaves
+        assert not is_apart or one.safety != Safety.SAFE, one.reason

@@ -1,0 +1,114 @@
+"""Where copies leave the history: what a lost epoch says of a copy that lags, and what was committed
+by a snapshot that a leader went on without.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kraftlog.quorum.pairs import Kinship, ordered_pairs
+from kraftlog.quorum.ranking import restore_rows
+from kraftlog.simulate.restart import Safety, restarts
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    Batch,
+    Node,
+    audit,
+    healthy_log,
+    healthy_state,
+    leader_change,
+    snapshot,
+)
+from tests.unit.test_audit_quorum import quorum_of
+
+LATER = START_MS + 20_000
+AT = 9
+"""An offset inside epoch 2 of the healthy log, which goes to 12."""
+
+
+def begun(epoch: int, leader: int, granted: Sequence[int], at: int = AT) -> list[Batch]:
+    """The healthy log up to an offset, from which a leader of a newer epoch went on."""
+    log = [one for one in healthy_log() if one.base < at]
+    newer = Batch(at + 1, epoch, (NO_OP,), None, LATER)
+    return [*log, leader_change(at, epoch, leader, LATER, granted), newer]
+
+
+def written(
+    root: Path, number: int, log: Sequence[Batch], epoch: int, leader: int, ends: int = 0
+) -> Node:
+    """A node's folder, without a snapshot, or with one of the healthy log's end."""
+    node = Node(root, number)
+    node.write(log)
+    node.checkpoint(6, 1).unlink()
+    if ends:
+        raw = snapshot(healthy_state(), 2, START_MS + 9000)
+        node.checkpoint(ends, 2).write_bytes(raw)
+    begins = {one.epoch: one.base for one in reversed(log)}
+    node.epochs(sorted(begins.items()))
+    node.quorum_state(leaderId=leader, leaderEpoch=epoch)
+    return node
+
+
+@pytest.mark.parametrize("ends", [0, 12])
+def test_a_lost_epoch_says_nothing_against_who_lags(ends: int, tmp_path: Path) -> None:
+    """Broker 12 has a tail of epoch 3, which epoch 4 went on without."""
+    for number in (1, 2, 3):
+        written(tmp_path, number, begun(4, 1, (1, 3), 12), 4, 1)
+    written(tmp_path, 11, healthy_log(), 4, 1, ends)
+    written(tmp_path, 12, begun(3, 2, (2, 3)), 3, 2)
+    seen = quorum_of(tmp_path)
+    assert (seen.tail_starts, seen.fork_starts) == ({"12": AT}, {})
+    told = {one.replica: one.safety for one in restarts(seen)}
+    assert told == dict.fromkeys(("1", "2", "3", "11"), Safety.SAFE) | {"12": Safety.LOSES}
+    kinships = {
+        (one.comparison.one.label, one.comparison.other.label): one.kinship
+        for one in ordered_pairs(seen)
+    }
+    assert kinships["11", "12"] == kinships["12", "11"] == Kinship.UNCOMMITTED
+    assert not [one for one in audit(tmp_path).findings if one.severity == "critical"]
+
+
+def test_an_epoch_checkpoint_of_a_lost_epoch_says_nothing_against_who_lags(tmp_path: Path) -> None:
+    written(tmp_path, 1, begun(4, 1, (1, 3), 12), 4, 1)
+    written(tmp_path, 11, healthy_log(), 4, 1)
+    lost = written(tmp_path, 12, [one for one in healthy_log() if one.base < AT], 3, 2)
+    lost.epochs([(1, 0), (2, 8), (3, AT)])
+    assert quorum_of(tmp_path).replaced == {}
+
+
+@pytest.mark.parametrize("is_pruned", [False, True])
+def test_a_snapshot_tells_that_it_was_committed_before_a_fork(
+    is_pruned: bool, tmp_path: Path
+) -> None:
+    """Whose log begins behind the fork holds the fork's first offset in its snapshot."""
+    written(tmp_path, 1, begun(3, 1, (1, 2)), 3, 1)
+    more = [*healthy_log(), Batch(12, 2, (NO_OP,), None, LATER)]
+    voter = written(tmp_path, 2, more[-1:] if is_pruned else more, 2, 3, 12)
+    written(tmp_path, 3, healthy_log(), 2, 3)
+    seen = quorum_of(tmp_path)
+    assert seen.never_committed == frozenset()
+    assert seen.fork_starts == ({"3": AT} if is_pruned else {"2": AT, "3": AT})
+    told = {one.replica: one.safety for one in restarts(seen)}
+    assert told["3"] == Safety.UNSAFE
+    row = next(one for one in restore_rows(seen) if one["replica"] == "2")
+    refused = f"its snapshot {voter.checkpoint(12, 2).name} does not count: a newer epoch than 2 begins at offset {AT} of 1"
+    assert (refused in row["reasons"]) == is_pruned
+
+
+@pytest.mark.parametrize("heard, found", [(2, {"1": AT}), (3, {"1": AT}), (4, {})])
+def test_a_leader_went_on_without_what_a_snapshot_holds(
+    heard: int, found: dict[str, int], tmp_path: Path
+) -> None:
+    """Unless the snapshot may be of a later leader, who had it, and whose voter is missing."""
+    written(tmp_path, 1, healthy_log(), heard, -1, 12)
+    written(tmp_path, 3, begun(3, 3, (2, 3)), 3, 3)
+    assert quorum_of(tmp_path).fork_starts == found
+
+
+def test_of_voters_at_hand_none_led_later(tmp_path: Path) -> None:
+    written(tmp_path, 1, healthy_log(), 4, -1, 12)
+    written(tmp_path, 2, [one for one in healthy_log() if one.base < AT], 3, 3)
+    written(tmp_path, 3, begun(3, 3, (2, 3)), 3, 3)
+    assert quorum_of(tmp_path).fork_starts == {"1": AT}
