@@ -98,7 +98,9 @@ def test_a_node_that_cannot_go_on_waits_and_is_not_first(tmp_path: Path, is_full
     nodes = quorum(tmp_path)
     if is_full:
         free(0)(nodes)
-        why = "its disk is full, and Kafka does not start on it: give it room first; then nothing is"
+        why = (
+            "its disk is full, and Kafka does not start on it: give it room first; then nothing is"
+        )
         weak = "only with voter 2, whose disk is full"
     else:
         joiner(nodes[1])
