@@ -62,7 +62,7 @@ CASES: dict[str, Case] = {
     ),
     "metadata.version is stuck": case(
         "KAFKA-20839", "built", "no_feature_record",
-        ("features_recorded", W, "has no metadata.version", "restore the state from a checkpoint"),
+        ("features_recorded", W, "has no metadata.version", "with kraftlog recover"),
     ),
     "metadata.version lags behind what all support": case(
         "KAFKA-20839", "built", "level_behind",
@@ -139,7 +139,7 @@ CASES: dict[str, Case] = {
     ),
     "a migration that ran again deletes topics": case(
         "strimzi#11262", "built", "mass_deletion",
-        ("mass_deletion", W, "topics were removed", "kraftlog checkpoint writes it"),
+        ("mass_deletion", W, "topics were removed", "builds a quorum from it"),
     ),
     "a topic is created again, stray folders": case(
         "KAFKA-14616, KAFKA-21022", "staged", f"{BROKERS}::test_topics_without_their_broker",

@@ -183,11 +183,15 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
         kept, days = kept_bytes(log, limits), days_to_fill(free, growth)
         largest = max((one.evidence.size_bytes for one in held), default=0)
         fits = kept is not None and size + free >= kept
-        if free >= largest and (days is None or days > quorum.thresholds.disk_days or fits):
+        lasts = days is None or days > quorum.thresholds.disk_days or fits
+        if free and free >= largest and lasts:
             continue
         when = f"is full in {days or 0:.1f} days"
-        if free < largest:
-            when = "has no room for one more snapshot" if free else "is full now"
+        todo = "Before the disk is full, give it more room or lower metadata.max.retention.bytes."
+        if not free:
+            when, todo = "is full now", "Give it room first: Kafka does not start on a full disk."
+        elif free < largest:
+            when = "has no room for one more snapshot"
         grows = "how fast its log grows is not known"
         if growth is not None:
             grows = f"its log grows by {growth:,.0f} bytes a day"
@@ -199,8 +203,7 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             log.label,
             f"The disk of {called(quorum, log)} {when}: {counted(free, 'byte')} free, and {grows}. The log and its snapshots take {size:,} bytes, and {known}. "
-            "A controller that cannot write stops, and may leave a torn batch and a .part file. "
-            "Before the disk is full, give it more room or lower metadata.max.retention.bytes.",
+            f"A controller that cannot write stops, and may leave a torn batch and a .part file. {todo}",
             log.evidence.disk_free.path if log.evidence.disk_free else None,
             evidence={
                 "free_bytes": free,

@@ -267,15 +267,15 @@ def _no_node(quorum: Quorum, found: Health) -> Reason:
     meaning="""The log holds records but no metadata.version, which the first leader writes.
     Upgrades of features are refused, and what nodes may write is not settled.""",
     advice="""Look at the first records of the log (kraftlog records --to-offset 20). If the log
-    lost its beginning, log_start_covered tells so. Otherwise restore the state from a checkpoint
-    that has its features.""",
+    lost its beginning, log_start_covered tells so. Otherwise begin a new quorum with kraftlog recover:
+    of copies, or with --at of an offset, whose state has a metadata.version.""",
 )  # fmt: skip
 def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if METADATA_VERSION not in found.levels:
         yield row(
             found,
             "The state has no metadata.version: no feature can be upgraded, and nodes may not agree on what to write. "
-            "Look for the FeatureLevelRecord among the first records of the log, or restore the state from a checkpoint that has it.",
+            "Look for the FeatureLevelRecord among the first records of the log, or begin a quorum with kraftlog recover, of copies whose state has it.",
         )
 
 

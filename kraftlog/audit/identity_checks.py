@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, but_for_unread
+from kraftlog.audit.triage import replicas_text
 from kraftlog.log import names
 from kraftlog.log.names import METADATA_TOPIC_ID
+from kraftlog.plain import sentence
 from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.settings import LOG_DIRS, METADATA_LOG_DIR
 
 
 def _identities(quorum: Quorum) -> Coverage:
@@ -144,10 +147,12 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     "node_identity_unique", "critical", "replica", "KIP-595, KAFKA-14616",
     "no two directories claim the same node id and directory id",
     action="identity", over=coverage.copies,
+    goes_by=(*LOG_DIRS, METADATA_LOG_DIR),
     meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
     clone of a disk. If both start, one voter votes twice. Where the voter set names no directories
     (kraft.version 0), the node id alone is the voter, so a node's old disk is told too. At level
-    warning the voter set names a disk of a node that is behind another one of it. Or a folder
+    warning the voter set names a disk of a node that is behind another one of it, or two of its disks
+    hold a metadata log and its server.properties names several directories. Or a folder
     names another node than the voter set does for its directory: its meta.properties was edited, or
     is that of another node.""",
     advice="""Find out which one runs, and put the other away. Correct a node.id before the node
@@ -196,6 +201,7 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             evidence={"node_id": node, "directory_id": directory},
         )
     yield from _disks_left_behind(quorum)
+    yield from _disks_together(quorum)
     yield from _borrowed_names(quorum)
     yield from _swapped_folders(quorum)
 
@@ -221,6 +227,38 @@ def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
                 severity="warning",
                 evidence={"node_id": node, "directory_id": directory},
             )
+
+
+def _disks_together(quorum: Quorum) -> Iterator[BadRow]:
+    """Disks of one node that both hold a metadata log, where its server.properties names several
+    directories. Kafka takes such a log in metadata.log.dir alone, else in the first of log.dirs.
+    Source: KafkaRaftServer.initializeLogDirs.
+    """
+    disks: dict[int, list[ReplicaEvidence]] = defaultdict(list)
+    for one in (log.evidence for log in quorum.peers if log.evidence.directory_id):
+        if one.node_id is not None and len(_log_dirs(one)) > 1:
+            disks[one.node_id].append(one)
+    for node, found in disks.items():
+        if len({one.directory_id for one in found}) < 2:
+            continue
+        labels = [one.label for one in found]
+        yield BadRow(
+            labels[1],
+            f"{sentence(replicas_text(labels))} are disks of node {node}, each with a metadata log, and its server.properties names {len(_log_dirs(found[0]))} directories. "
+            "If these are among them, the node does not start: Kafka takes __cluster_metadata-0 only in metadata.log.dir, or else in the first of log.dirs. "
+            "Move that folder away from the others.",
+            found[1].meta_properties.path if found[1].meta_properties else None,
+            other_replica=labels[0],
+            severity="warning",
+            evidence={"node_id": node, "directory_id": found[1].directory_id},
+        )
+
+
+def _log_dirs(replica: ReplicaEvidence) -> set[str]:
+    """The directories of a node by its server.properties."""
+    told = [text for name in LOG_DIRS if (text := replica.setting(name)) is not None][:1]
+    named = ",".join([*told, replica.setting(METADATA_LOG_DIR) or ""])
+    return {one.strip() for one in named.split(",")} - {""}
 
 
 def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:

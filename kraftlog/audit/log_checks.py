@@ -51,7 +51,7 @@ _TAIL_WORDS = {
 @check(
     "batch_crc_valid", "critical", "log", "KIP-630 Snapshot Format, KAFKA-14104",
     "the CRC-32C over attributes to end equals the header's, in segments and checkpoints",
-    action="refetch", over=coverage.batches,
+    action="refetch", over=coverage.batches, goes_by=("copy_skew_ms",),
     meaning="""The bytes of a record batch are not those that were written: a disk, a copy or a
     person changed them. Kafka scans the whole log when it opens it, cuts it at this batch, and
     drops all later segments without a warning.""",

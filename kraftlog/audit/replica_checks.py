@@ -175,7 +175,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     describe than its leader has there.""",
     advice="""Where voters are down, start first the one that the finding names, or else one that holds
     the committed offsets, with only as many others as make a majority with it, and wait until it
-    leads. Do not start only the voters that the finding lists. At level warning, compare the times of the copies,
+    leads. Do not start only the voters that the finding lists. Where no voter holds them any more, the
+    finding names a snapshot to start from, or kraftlog recover. At level warning, compare the times of the copies,
     and copy those voters again. At level info nothing needs to be done, unless
     log_end_lost is told of the same voter.""",
 )  # fmt: skip
@@ -241,9 +242,20 @@ def _start_first(quorum: Quorum, them: str) -> str:
     )
     first = next(sound, None)
     if first is None:
-        return f"First start a voter that holds {them}."
+        return _if_none_holds(quorum, them)
     who = called(quorum, first)
     return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads."
+
+
+def _if_none_holds(quorum: Quorum, them: str) -> str:
+    """What can take the place of a voter that holds what is committed, where no other was copied."""
+    if quorum.bounds.missing_voters:
+        return f"First start a voter that holds {them}."
+    reaching = [one for one in quorum.credible_snapshots if one.end_offset >= quorum.bounds.lower]
+    best = max(reaching, key=lambda one: one.id, default=None)
+    if best is None:
+        return f"No voter at hand is whole and holds {them}: kraftlog recover builds a quorum from what remains."
+    return f"No voter at hand is whole and holds {them}: before this one starts, put {best.evidence.name} of replica {best.replica} into its log folder."
 
 
 def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:

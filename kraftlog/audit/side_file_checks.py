@@ -34,7 +34,8 @@ from kraftlog.quorum.snapshots import SnapshotView
     Kafka takes that for the log's last epoch: the node could be elected without what is committed,
     or would keep what it has to cut. Do not restart it before the file is deleted. Kafka does not
     start with a file that it cannot read. It is normal that it begins at the oldest snapshot's end,
-    and that its last entry names an epoch without a batch, where the log ends. Neither is told.""",
+    or inside that snapshot's epoch, and that its last entry names an epoch without a batch, where the
+    log ends. None of these is told.""",
     advice="""Stop the node, delete the file, start it: Kafka writes the file anew from the
     batches. Of a node that was running, copy folder and file once more before you decide. A
     missing file needs nothing.""",
@@ -152,8 +153,9 @@ def _fits(
     """Kafka cuts the file where the oldest retained snapshot ends, and the log itself may begin
     inside an epoch. Where snapshots were being deleted during the copy, the one that the file was
     cut at may be gone, or have come after the others were copied; so it is where a log that begins
-    behind a snapshot has none left, which `log_start_covered` tells. Of a first entry behind the log's
-    end `log_end_lost` tells.
+    behind a snapshot has none left, which `log_start_covered` tells. Nor is anybody answered by a first
+    entry whose epoch the oldest snapshot is of: who asks for an older one is sent a snapshot. Of a
+    first entry behind the log's end `log_end_lost` tells. Source: ReplicatedLog.validateOffsetAndEpoch.
     """
     if offset == known.start_offset or not known.certain:
         return True
@@ -164,7 +166,8 @@ def _fits(
     told = offset_for_leader_epoch(vector_of(log), known.epoch)
     if not first or told is None or not told.end_offset >= offset > known.start_offset:
         return False
-    return _may_be_cut_at(log, offset, snapshots)
+    kept = (one.epoch for one in snapshots if one.end_offset >= (log.start_offset or 0))
+    return min(kept, default=-1) >= known.epoch or _may_be_cut_at(log, offset, snapshots)
 
 
 def _may_be_cut_at(log: LogView, offset: int, snapshots: list[SnapshotView]) -> bool:

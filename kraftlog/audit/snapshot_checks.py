@@ -16,7 +16,7 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import best_cover, holding, instead_of, replicas_text
+from kraftlog.audit.triage import best_cover, fetch_again, holding, instead_of, replicas_text
 from kraftlog.log import names
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import counted, offsets_text
@@ -516,8 +516,9 @@ def _starts(quorum: Quorum) -> Coverage:
     of the offsets between is lost on this replica. Kafka refuses to start where no snapshot's name
     reaches the log's start. It does not look further: it begins with an incomplete one.""",
     advice="""Copy a snapshot from a replica that the finding names, or have kraftlog checkpoint
-    write it from the log of one. If none has either, the node must join anew with an empty log
-    folder, while a majority of the others is up.""",
+    write it from the log of one: the finding has the command, with the replica by its label. If none
+    has either, or a batch or a metadata transaction goes on over that offset, the node must join anew
+    with an empty log folder, while a majority of the others is up.""",
 )  # fmt: skip
 def start_covered(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -562,14 +563,16 @@ def _who_covers(quorum: Quorum, log: LogView, start: int, at: int) -> tuple[list
     makers = [
         one.label
         for one in quorum.peers
-        if one is not log and any(a <= at <= b for a, b in Held.by(quorum, one).ranges)
+        if one is not log
+        and one.allows_snapshot(at)
+        and any(a <= at <= b for a, b in Held.by(quorum, one).ranges)
     ]
     if makers:
         return (
             makers,
-            f"No replica at hand has one, but {holding(makers)} the records: kraftlog checkpoint --at {at} writes one from them.",
+            f"No replica at hand has one, but {holding(makers)} the records: put what kraftlog checkpoint {makers[0]} --at {at} --out DIR writes into its log folder.",
         )
-    return [], "No replica at hand has one."
+    return [], f"No replica at hand has one, or could give one. {fetch_again(quorum, log.label)[0]}"
 
 
 def _ends(quorum: Quorum) -> Coverage:

@@ -505,7 +505,9 @@ MASS_DELETION = state_check(
     within a minute. A script that ran on the wrong cluster looks like this, and so does the end
     of a test.""",
     advice="""Ask whoever was at work at that time. The state right before it is still there:
-    `kraftlog state PATH --at OFFSET` shows it, `kraftlog diff` what went.""",
+    `kraftlog state PATH --at OFFSET` shows it, `kraftlog diff` what went. Create again what is still
+    wanted; or, where nothing that came later is, `kraftlog recover --at OFFSET` writes a quorum of that
+    state, with a plan of what it leaves out.""",
 )  # fmt: skip
 
 RECORD_REPLAYS = state_check(

@@ -505,7 +505,7 @@ class Rules(Watcher):
             state_checks.MASS_DELETION.name,
             f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {some(window.names, TOLD, window.removed)}. "
             "If nobody meant it, stop the controllers now. "
-            f"The state before offset {first} is still there: kraftlog checkpoint writes it.",
+            f"The state before offset {first} is still there: kraftlog recover --at {first} builds a quorum from it.",
             {
                 "kind": window.table,
                 "names": window.names,

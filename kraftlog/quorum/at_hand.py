@@ -289,11 +289,14 @@ class AtHand:
 
     @cached_property
     def epochs_begin(self) -> dict[int, dict[int, list[tuple[int, str]]]]:
-        """Where each epoch begins for certain, and the copies that tell it: their places, and labels."""
+        """Where each epoch begins for certain, and the copies that tell it: their places, and labels.
+        The start of a log is that of an epoch only at 0, or with a LeaderChange.
+        """
         found: dict[int, dict[int, list[tuple[int, str]]]] = {}
         for at, log in enumerate(self.peers):
             for one in log.epoch_starts:
-                if one.certain:
+                starts_log = one.start_offset == log.start_offset != 0
+                if one.certain and (not starts_log or one.epoch in log.elections):
                     begins = found.setdefault(one.epoch, {})
                     begins.setdefault(one.start_offset, []).append((at, log.label))
         return found

@@ -427,6 +427,12 @@ class LogView:
         place = bisect_left(begins, offset) - 1
         return found[place] if place >= 0 and offset <= found[place].until else None
 
+    def allows_snapshot(self, end_offset: int) -> bool:
+        """Whether a snapshot may end at an offset: a batch ends there, and no transaction is open."""
+        index = self.index_at(end_offset - 1)
+        is_end = index >= 0 and int(self.last[index]) == end_offset - 1
+        return is_end and self.transaction_at(end_offset) is None
+
     def path(self, row: int) -> str:
         """The file of a batch of `evidence.log`."""
         return self.evidence.segments[int(self.evidence.log.file[row])].path

@@ -29,6 +29,7 @@ REQUEST_TIMEOUT = "controller.quorum.request.timeout.ms"
 RESPONSE_BYTES = "replica.fetch.response.max.bytes"
 RACK, SELECTOR = "broker.rack", "replica.selector.class"
 ROLES, VOTERS = "process.roles", "controller.quorum.voters"
+LOG_DIRS, METADATA_LOG_DIR = ("log.dirs", "log.dir"), "metadata.log.dir"
 AUTO_JOIN = "controller.quorum.auto.join.enable"
 CONTROLLERS, LISTENERS = "controller.listener.names", ("listeners", "advertised.listeners")
 VOTER_SET, LOWER, UPPER = "voters", "committed_lower", "committed_upper"
@@ -223,6 +224,7 @@ _ASKED = frozenset(
         ROLES,
         CONTROLLERS,
         *LISTENERS,
+        *LOG_DIRS,
         "node.id",
         "broker.id",
     }

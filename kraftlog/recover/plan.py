@@ -22,7 +22,7 @@ from kraftlog.state.write import losses, losses_text
 TOLD = 40
 """So many lost objects are named of each copy; `plan.json` has all of them."""
 LEAST_LEVEL = 21
-"""metadata.version 3.9-IV0, below which Kafka does not take voters from records."""
+"""metadata.version 3.9-IV0: below it the quorum may have run with a Kafka that knows no voters in records."""
 _UNTOLD = ("controllers", "producer_ids")
 """A new quorum begins with its own."""
 
@@ -132,7 +132,8 @@ def notes(found: Recovered) -> Iterator[str]:
         yield "The state has no metadata.version: Kafka will not start from it as it is."
     elif level["featureLevel"] < LEAST_LEVEL:
         yield (
-            f"metadata.version is {level['featureLevel']}: a quorum whose records name its voters needs 21 (3.9) or later. Start these nodes with controller.quorum.voters instead."
+            f"metadata.version is {level['featureLevel']}, from before 3.9. Start these nodes with Kafka 3.9 or later, as printed: "
+            "an older one cannot begin with a checkpoint whose records name its voters."
         )
     unwritten = [one for one in losses(found.image.state) if one.table not in _UNTOLD]
     if unwritten:

@@ -125,9 +125,10 @@ def _sentence(
     for row in restart:
         who.setdefault(_may(row), []).append(row["who"])
     told = []
-    for may, words in ((NO, "Do not restart {}."), (UNKNOWN, "Do not restart {} yet.")):
-        if may in who:
-            told.append(words.format(nodes_text(who[may])))
+    if NO in who:
+        told.append(f"Do not restart {nodes_text(who[NO])}.")
+    if later := [*who.get(UNKNOWN, ()), *who.get(WAIT, ())]:
+        told.append(f"Do not restart {nodes_text(later)} yet.")
     if not told:
         told.append("Each node may be restarted, one at a time.")
     elif YES in who or LOSES in who:

@@ -24,6 +24,7 @@ from kraftlog.quorum.committed import committed_holder
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
+from kraftlog.quorum.joining import stuck
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import tail_of_either
@@ -69,7 +70,7 @@ class Restart:
     """The answer for one replica. `lost_from` is where the records begin that it loses (to its
     log's end; None where its log is only to be fetched anew), or that its snapshot alone holds, `needs`
     are the voters whose copies would settle what is unknown, `order` is its place in a rolling restart
-    (None: do not restart it). The end of `cut` is what is lost for good: of its own log, of that of a copy which holds
+    (None: do not restart it, or not yet). The end of `cut` is what is lost for good: of its own log, of that of a copy which holds
     what the node would be elected without, or of the history of its snapshot. Where it is None, what
     it loses comes back from the copies that hold it, unless `is_alone`: no other one does.
     """
@@ -91,10 +92,16 @@ def restarts(quorum: Quorum) -> list[Restart]:
     """
     judge = _Judge(quorum, Plans(quorum))
     found = [judge.of(log) for log in quorum.logs if not log.evidence.is_pulled]
-    able = [one for one in found if one.safety in (Safety.SAFE, Safety.LOSES)]
-    able.sort(key=judge.place)
+    harmless = [one for one in found if one.safety in (Safety.SAFE, Safety.LOSES)]
+    first = {one.replica: judge.first_do(quorum.by_label[one.replica]) for one in harmless}
+    able = sorted((one for one in harmless if first[one.replica] is None), key=judge.place)
     numbered = (replace(one, order=place) for place, one in enumerate(able, 1))
-    return [*numbered, *(one for one in found if one not in able)]
+    waiting = (
+        replace(one, reason=f"{first[one.replica]}; then {one.reason}")
+        for one in harmless
+        if one not in able
+    )
+    return [*numbered, *waiting, *(one for one in found if one not in harmless)]
 
 
 _TO_START = (names.QUORUM_STATE, names.EPOCH_CHECKPOINT, names.PARTITION_METADATA)
@@ -113,6 +120,9 @@ class _Judge:
     _excused = cached_property[dict[str, int]](lambda self: excused_winners(self.quorum))
     _whole = cached_property[list[LogView]](lambda self: whole_voters(self.quorum))
     _unheld = cached_property[int | None](lambda self: unheld_from(self.quorum))
+    _stuck = cached_property[frozenset[str]](
+        lambda self: frozenset(one.log.label for one in stuck(self.quorum))
+    )
 
     def of(self, log: LogView) -> Restart:
         node = log.evidence.node_id
@@ -136,6 +146,16 @@ class _Judge:
             why = f"Kafka's own loader loses {what} at its start: wait until it has a newer snapshot, or set them again with kafka-configs when it runs"
             return Restart(log.label, node, Safety.LOSES, why)
         return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
+
+    def first_do(self, log: LogView) -> str | None:
+        """What keeps a node from going on that would lose nothing by a restart, and what is to be done
+        about it first; None where nothing does.
+        """
+        if log.evidence.free_bytes == 0:
+            return "its disk is full, and Kafka does not start on it: give it room first"
+        if log.label in self._stuck:
+            return "it tries to join and does not arrive: do first what controllers_catch_up says"
+        return None
 
     def _with_loss(self, one: Restart, log: LogView, start: int) -> Restart:
         """An answer with whose records are lost, from `start` on."""
@@ -523,6 +543,8 @@ class _Judge:
             return "of which a file could not be read"
         if not self.plans.boots[log.label].boots:
             return "which would not start"
+        if log.evidence.free_bytes == 0:
+            return "whose disk is full"
         if log.label in quorum.tail_starts or log.label in quorum.fork_starts:
             return "which has to cut its log first"
         is_excused = self._leads(log) and copied_before(quorum, log, end)

@@ -247,6 +247,14 @@ def test_what_the_checkpoints_cannot_hold_is_to_be_settled(tmp_path: Path) -> No
     assert state.rows("partitions")[uuid(1), 0]["isr"] == [1]
 
 
+def test_a_quorum_of_an_older_level_needs_a_newer_kafka(tmp_path: Path) -> None:
+    """Its records name the voters either way, and Kafka 3.9 is the first that begins with such."""
+    (note,) = recover(DATA / "legacy" / "replicas", tmp_path / "new")["notes"]
+    assert note.startswith("metadata.version is 7, from before 3.9. Start these nodes with Kafka")
+    assert "controller.quorum.voters" not in note
+    assert "# and no controller.quorum.voters" in (tmp_path / "new" / "plan.md").read_text()
+
+
 @pytest.mark.parametrize(
     "voter, said",
     [

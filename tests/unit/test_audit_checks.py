@@ -309,7 +309,10 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).unlink()
 
 
-@fault("log_start_covered", "critical", "1", 0, says="checkpoint --at 6 writes one from them")
+@fault(
+    "log_start_covered", "critical", "1", 0,
+    says="put what kraftlog checkpoint 2 --at 6 --out DIR writes into its log folder",
+)  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """The logs of others reach back, and nobody has a snapshot."""
     nodes[0].segment(0).unlink()

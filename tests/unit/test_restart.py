@@ -60,7 +60,7 @@ from tests.unit.audit_logs import (
     voters_batch,
 )
 from tests.unit.faults.borders import cut_at
-from tests.unit.faults.cases import looking_at
+from tests.unit.faults.cases import free, joiner, looking_at
 from tests.unit.faults.ends import cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
     FIRST,
@@ -90,6 +90,34 @@ def test_a_healthy_quorum_restarts_followers_first(tmp_path: Path) -> None:
     found = answers(tmp_path)
     assert {one.safety for one in found.values()} == {Safety.SAFE}
     assert [(label, one.order) for label, one in found.items()] == [("1", 1), ("3", 2), ("2", 3)]
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_node_that_cannot_go_on_waits_and_is_not_first(tmp_path: Path, is_full: bool) -> None:
+    """Its disk is full, or it fetches and never arrives: nobody can wait for it in an order."""
+    nodes = quorum(tmp_path)
+    if is_full:
+        free(0)(nodes)
+        why = (
+            "its disk is full, and Kafka does not start on it: give it room first; then nothing is"
+        )
+        weak = "only with voter 2, whose disk is full"
+    else:
+        joiner(nodes[1])
+        nodes[1].quorum_state(leaderId=-1, leaderEpoch=7)
+        why = "it tries to join and does not arrive: do first what controllers_catch_up says; then"
+        weak = "only with voter 2, which must have caught up first"
+    model = model_of(tmp_path)
+    rows = restart_rows(model, audit_of(model).findings)
+    told = {row["replica"]: row for row in rows}
+    assert [(row["replica"], row["order"]) for row in rows] == [("1", 1), ("3", 2), ("2", None)]
+    assert told["2"]["reason"].startswith(why)
+    assert weak in told["1"]["reason"]
+    found = answer_of(rows, None, [])
+    assert found.may["2"] == "not yet"
+    assert found.sentence == (
+        "Do not restart controller 2 yet. Each other node may be restarted, one at a time."
+    )
 
 
 def test_a_leader_whose_record_was_pruned_is_known_by_quorum_state(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ broker.rack=a\
 controller.quorum.voters = 1@a:1, 2@b:2
 controller.quorum.bootstrap.servers=a:1 , b:2
 sasl.jaas.config=org.example.Login required password="hush";
-log.dirs=/a
+num.io.threads=8
 """
 
 

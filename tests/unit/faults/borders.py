@@ -13,6 +13,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    describe,
     feature,
     healthy_log,
     healthy_state,
@@ -367,6 +368,28 @@ fault(
 def _(nodes: list[Node]) -> None:
     """Only a broker's snapshot tells what was committed."""
     cut_at(START_MS + 3_999)([with_observer(nodes), *nodes])
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "3", 6, also="voter_holds_committed_data",
+    says=f"before this one starts, put {12:020d}-0000000002.checkpoint of replica 9 into its log folder",
+    sound=with_observer,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The same of voters that were copied later: no other one is left to be started first."""
+    cut_at(START_MS + 4_000)([with_observer(nodes), *nodes])
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "3", 6, also="batch_crc_valid", sound=on_its_disks,
+    says="holds them: kraftlog recover builds a quorum from what remains",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The log of the only voter that holds more is damaged, and no snapshot is left."""
+    cut_at(START_MS + 4_000)(nodes)
+    nodes[0].checkpoint(12, 2).unlink()
+    describe(nodes[0], 2, 2, 12)
+    overwrite(nodes[0].segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
 
 
 def _of_other_voters(nodes: list[Node]) -> None:

@@ -107,6 +107,18 @@ def free(blocks: int) -> Damage:
 
 
 fault("disk_has_room", "warning", "2", says="is full now: 0 bytes", sound=free(10**6))(free(0))
+
+
+@fault(
+    "disk_has_room", "warning", "2", sound=free(10**6),
+    says="Give it room first: Kafka does not start on a full disk.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Nor does it where no snapshot is to be written."""
+    nodes[1].checkpoint(6, 1).unlink()
+    free(0)(nodes)
+
+
 fault("disk_has_room", "warning", "2", says="is full in", sound=free(10**6))(free(10_000))
 
 

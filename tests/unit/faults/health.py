@@ -317,6 +317,22 @@ def _(nodes: list[Node]) -> None:
         node.append(Batch(FIRST + 1, 2, (NO_OP,), None, LATER))
 
 
+def with_both_disks(nodes: list[Node], directories: str) -> None:
+    """Node 2 has another disk, and these are its log.dirs."""
+    other = with_an_old_disk(nodes)
+    for node in (nodes[1], other):
+        (node.home / "server.properties").write_text(f"node.id=2\nlog.dirs={directories}\n")
+
+
+@fault(
+    "node_identity_unique", "warning", "8", says="each with a metadata log, and its server.properties names 2 directories",
+    sound=lambda nodes: with_both_disks(nodes, "/data/0"),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka takes a metadata log in one of them only."""
+    with_both_disks(nodes, "/data/0,/data/1")
+
+
 @fault(
     "voter_directories_agree", "warning", "2", says="once it starts with this disk",
     sound=on_its_disks,

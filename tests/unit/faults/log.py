@@ -543,38 +543,70 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").unlink()
 
 
-def _begins_at(node: Node, offset: int, *deleted: int) -> None:
-    """The first entry is cut, and so many snapshots wait to be removed."""
-    node.epochs([(1, offset), (2, 8)])
+def _while_deleting(node: Node, *entries: tuple[int, int]) -> None:
+    """The first entry is cut, and a snapshot waits to be removed."""
+    node.epochs(list(entries))
     path = node.checkpoint(6, 1)
-    for end in deleted:
-        path.with_name(f"{end:020d}-{1:010d}.checkpoint.deleted").write_bytes(path.read_bytes())
+    path.with_name(f"{3:020d}-{1:010d}.checkpoint.deleted").write_bytes(path.read_bytes())
+
+
+@fault(
+    "epoch_checkpoint_agrees", "warning", "1", 9, says="epoch 2 is said to begin at 9",
+    sound=lambda nodes: _while_deleting(nodes[0], (2, 9)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Where snapshots are being deleted, the file may be cut at one that is not there any more."""
+    nodes[0].epochs([(2, 9)])
 
 
 @fault(
     "epoch_checkpoint_agrees", "warning", "1", 4, says="epoch 1 is said to begin at 4",
-    sound=lambda nodes: _begins_at(nodes[0], 4, 3),
+    sound=lambda nodes: nodes[0].epochs([(1, 4), (2, 8)]),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
-    """Where snapshots are being deleted, the file may be cut at one that is not there any more."""
-    _begins_at(nodes[0], 4)
+    """Whoever asks for an older epoch than the oldest snapshot's is sent a snapshot, and no offset."""
+    nodes[0].epochs([(1, 4), (2, 8)])
+    nodes[0].checkpoint(6, 1).unlink()
 
 
-@fault("epoch_checkpoint_agrees", "warning", "1", 7, says="begin at 7, its batches begin at 6")
-def cut_inside(nodes: list[Node]) -> None:
+def _cut_at(node: Node, *entries: tuple[int, int]) -> None:
     """The log begins at offset 6, and its first entry where no snapshot ends."""
-    nodes[0].segment(0).unlink()
-    nodes[0].epochs([(1, 7), (2, 8)])
+    node.segment(0).unlink()
+    node.epochs(list(entries))
 
 
-def _begins_inside(node: Node, *entries: tuple[int, int]) -> None:
+@fault(
+    "epoch_checkpoint_agrees", "warning", "1", 9, says="begin at 9, its batches begin at 8",
+    sound=lambda nodes: _cut_at(nodes[0], (1, 7), (2, 8)),
+)  # fmt: skip
+def cut_inside(nodes: list[Node]) -> None:
+    """Nobody is answered by a first entry of the snapshot's own epoch, but by one of a later epoch."""
+    _cut_at(nodes[0], (2, 9))
+
+
+def _begins_inside(node: Node, *entries: tuple[int, int], start: int = 9) -> None:
     """The log begins inside of epoch 2, with the snapshot that lets it."""
-    stored, kept = [healthy_log()[1], healthy_log()[3]], healthy_log()[7:]
-    node.checkpoint(9, 2).write_bytes(snapshot(stored, 2, START_MS + 6000))
+    stored, kept = [healthy_log()[1], healthy_log()[3]], healthy_log()[start - 2 :]
+    node.checkpoint(start, 2).write_bytes(snapshot(stored, 2, kept[0].ms - 1000))
     for base in (0, 6):
         node.segment(base).unlink()
-    node.segment(9).write_bytes(b"".join(one.raw() for one in kept))
+    node.segment(start).write_bytes(b"".join(one.raw() for one in kept))
     node.epochs(list(entries))
+
+
+def _both_begin_inside(nodes: list[Node], *entries: tuple[int, int]) -> None:
+    """So does that of node 2, one batch earlier."""
+    _begins_inside(nodes[0], *entries, start=10)
+    _begins_inside(nodes[1], (1, 0), (2, 8))
+
+
+@fault(
+    "epoch_checkpoint_agrees", "warning", "1", 7, says="its batches begin at 8 in the log of 3",
+    sound=lambda nodes: _both_begin_inside(nodes, (1, 0), (2, 8)),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The start of a log inside of an epoch is not that epoch's."""
+    _both_begin_inside(nodes, (1, 0), (2, 7))
 
 
 @fault(
@@ -604,8 +636,7 @@ def _(nodes: list[Node]) -> None:
 @fault("epoch_checkpoint_agrees", "warning", "1", 7, says="epoch 2 is said to begin at 7")
 def _(nodes: list[Node]) -> None:
     """The start of an epoch that begins inside the log is never cut."""
-    _begins_at(nodes[0], 4, 3)
-    nodes[0].epochs([(1, 4), (2, 7)])
+    _while_deleting(nodes[0], (1, 4), (2, 7))
 
 
 @fault("epoch_checkpoint_agrees", "warning", "1", 0, says="entry 1 0 follows 2 8")

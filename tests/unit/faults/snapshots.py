@@ -596,6 +596,38 @@ fault(
 )(in_transaction(13))  # fmt: skip
 
 
+def _begins_with_the_last_batch(nodes: list[Node]) -> None:
+    """Nobody has a snapshot, and voter 3 has only the batch at offset 13."""
+    for node in nodes:
+        node.checkpoint(6, 1).unlink()
+    for base in (0, 6):
+        nodes[2].segment(base).unlink()
+    nodes[2].segment(13).write_bytes(Batch(13, 2, (NO_OP,), None, LATER).raw())
+    nodes[2].epochs([(2, 13)])
+
+
+@fault(
+    "log_start_covered", "critical", "3", 0,
+    says="No replica at hand has one, or could give one. Before this node starts, set its log folder aside",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A snapshot may not end inside a metadata transaction."""
+    for node in nodes:
+        for offset, value in enumerate((TRANSACTION["begin"], NO_OP, TRANSACTION["end"]), 12):
+            node.append(Batch(offset, 2, (value,), None, LATER))
+    _begins_with_the_last_batch(nodes)
+
+
+@fault(
+    "log_start_covered", "critical", "3", 0, also="committed_data_consistent log_matching",
+    says="No replica at hand has one, or could give one. Before this node starts, set its log folder aside",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Nor inside a batch."""
+    everywhere(nodes, NO_OP, NO_OP)
+    _begins_with_the_last_batch(nodes)
+
+
 def begins_at(start: int, *ends: tuple[int, int], usual: tuple[int, int] | None = None) -> Damage:
     """All logs begin at an offset of epoch 2: voter 1 has snapshots of these ids, all have the usual."""
 
