@@ -185,6 +185,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         if one.lacks_from is None:
             continue
         explained = one.wins and is_excused(quorum, one.log, one.lacks_from)
+        is_apart = one.log.label in quorum.fork_starts
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
         be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")
         text = f"{sentence(who)} lacks {lacks}, which {be} committed: {bounds.lower_reason}."
@@ -197,11 +198,14 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             names = numbers(sorted(one.granting))
             voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
-            text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} {_start_first(quorum, them)}"
+            todo = _OF_ANOTHER_HISTORY if is_apart else _start_first(quorum, them)
+            text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} {todo}"
         elif explained and untimed_from(quorum) is not None:
             text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
         elif explained:
             text += f" {_excused_words(quorum, one.lacks_from, them)}"
+        elif is_apart:
+            text += f" {_OF_ANOTHER_HISTORY}"
         elif quorum.witnesses(one.log):
             text += " The files beside its log tell that it once held more: see log_end_lost before you start it."
         elif led_beyond(quorum, one.log) is not None:
@@ -232,14 +236,25 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         yield _alone_row(quorum, alone)
 
 
+_OF_ANOTHER_HISTORY = "It holds another history there: see the finding of committed_data_consistent, and start no node of either before you know which one counts."
+
+
 def _start_first(quorum: Quorum, them: str) -> str:
     """In which order voters that are down start, so that none is elected without what is committed:
-    fewer others than a majority elect nobody by themselves.
+    fewer others than a majority elect nobody by themselves. Of two folders of one node nobody knows
+    which is the one that runs.
     """
+    whole = whole_voters(quorum)
     sound = (
-        log for log in whole_voters(quorum) if not log.holes and log.evidence.log.crc_valid.all()
+        log
+        for log in whole
+        if not log.holes
+        and log.evidence.log.crc_valid.all()
+        and quorum.copies_of[log.evidence.node_id] == 1
     )
     first = next(sound, None)
+    if not whole:
+        return f"No voter at hand holds {them}: copy the voters again, and start none that is down before you know."
     if first is None:
         return f"First start a voter that holds {them}."
     who = called(quorum, first)
