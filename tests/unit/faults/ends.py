@@ -49,7 +49,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    LOST, "critical", "3", 6, also="single_leader_per_epoch",
+    LOST, "critical", "3", 6,
     says="At least offsets 6 to 8 are lost here. Replicas 1 and 2 hold a part of them.",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
