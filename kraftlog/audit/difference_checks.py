@@ -15,8 +15,9 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, replicas_text
-from kraftlog.plain import counted, natural, offsets_text, sentence, voters_text
+from kraftlog.plain import counted, listed, natural, offsets_text, sentence, voters_text
 from kraftlog.quorum.at_hand import cluster_names
+from kraftlog.quorum.committed import returning
 from kraftlog.quorum.departures import Replacement
 from kraftlog.quorum.divergence import Comparison, DifferingRun, end_after_repair, replacing_epoch
 from kraftlog.quorum.logview import LogView
@@ -293,22 +294,38 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
     proven = log.label in quorum.never_committed
     objects = known_losses(quorum, log.label, cut)
     told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
+    back = returning(quorum, log.label)
     confirmed, below = min(cut, quorum.confirmed_ends[log.label]), ""
     if quorum.tail_hides(log.label):
         below = " or below"
         told = f"Where it begins is out of sight, as the other copies begin later: what it holds from offset {confirmed} on may be lost as well. {told}"
+    carries = f"{sentence(called(quorum, log))} carries an uncommitted tail"
+    text = (
+        f"{carries} from offset {cut}{below} on, which a restart cuts. "
+        f"The tail is of epoch {epoch}, and the other copies go on without it in epoch {newer}. "
+        f"{_fate_in_words(quorum, newer, proven)} {told}"
+    )
+    if back:
+        who = listed([called(quorum, one) for one in back])
+        text = (
+            f"{carries} of epoch {epoch} from offset {cut}{below} on, and the other copies go on without it in epoch {newer}. "
+            f"By the copies at hand {who} could be elected with it, and the tail would become the quorum's history. "
+            f"{_fate_in_words(quorum, newer, proven, back=True)} If the tail is cut, this goes with it. {told}"
+        )
     return at_batch(
         log,
         int(log.rows[index]),
-        f"{sentence(called(quorum, log))} carries an uncommitted tail from offset {cut}{below} on, which a restart cuts. "
-        f"The tail is of epoch {epoch}, and the other copies go on without it in epoch {newer}. "
-        f"{_fate_in_words(quorum, newer, proven)} {told}",
+        text,
         start,
         end,
         epoch=epoch,
         other_replica=leader.label,
         evidence={
-            "truncation_offset": cut,
+            **(
+                {"could_be_elected": [one.label for one in back], "asks": "copy"}
+                if back
+                else {"truncation_offset": cut}
+            ),
             "confirmed_end_offset": confirmed,
             "records_lost": lost["records"],
             "size_bytes_lost": lost["size_bytes"],
@@ -356,7 +373,7 @@ def _replaced_row(quorum: Quorum, log: LogView, one: Replacement) -> BadRow:
     )
 
 
-def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
+def _fate_in_words(quorum: Quorum, newer: int, proven: bool, *, back: bool = False) -> str:
     """Whether any of a tail was committed, why that is known, and what to do."""
     bounds = quorum.bounds
     granted = sorted(quorum.granted(newer) or ())
@@ -364,6 +381,8 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool) -> str:
         reason = f"{voters_text(granted)} elected the leader of epoch {newer} without it"
         if not granted:
             reason = "the running quorum has committed other records there"
+        if back:
+            return f"None of it was committed ({reason}): start no voter with it before one that holds epoch {newer} leads."
         return f"None of it was committed ({reason}), so do again what is still wanted."
     missing, rest, known = sorted(bounds.missing_voters), sorted(bounds.open_voters), ""
     if missing:
@@ -411,9 +430,9 @@ def _types_in_words(types: Counter[str], records: int) -> str:
     nothing is said.
     """
     meant = [(kind, count) for kind, count in types.most_common() if kind not in _UNTOLD]
-    listed = ", ".join(f"{count} {kind}" for kind, count in meant[:5])
-    if listed:
-        return f", among them {listed}"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in meant[:5])
+    if kinds:
+        return f", among them {kinds}"
     return ", all of them no-ops" if types["NO_OP_RECORD"] == records else ""
 
 

@@ -163,17 +163,23 @@ def _committed(quorum: Quorum, start: int, end: int) -> str:
 
 
 def _holders(quorum: Quorum, log: LogView, start: int, end: int, found: list[Witness]) -> list[str]:
-    """Who holds what is lost: where its epoch is known, those that have that epoch there, else those
-    that have not left the history that the log is of.
+    """Who holds what is lost: those that have its epochs where these are known, and, where that of its
+    beginning is not, that have not left the history that the log is of.
     """
-    lost = {epoch for epoch, at in log.epoch_entries if at == start}
+    known = [(at, epoch) for epoch, at in log.epoch_entries if start <= at < end]
     if found[0].end_offset == start + 1:
-        lost |= {one.epoch for one in found if one.epoch is not None}
+        known += [(start, one.epoch) for one in found if one.epoch is not None]
+    lost: dict[int, set[int]] = {}
+    for at, epoch in known:
+        lost.setdefault(at, set()).add(epoch)
     held = [quorum.by_label[one] for one in intact_elsewhere(quorum, log.label, start, end)]
-    if lost:
-        return [one.label for one in held if int(one.epochs[one.index_at(start)]) in lost]
-    is_left = quorum.leaves(log.label, start) < start
-    return [one.label for one in held if is_left or quorum.leaves(one.label, end) > start]
+    held = [
+        one
+        for one in held
+        if all(int(one.epochs[one.index_at(at)]) in epochs for at, epochs in lost.items())
+    ]
+    is_known = start in lost or quorum.leaves(log.label, start) < start
+    return [one.label for one in held if is_known or quorum.leaves(one.label, end) > start]
 
 
 def _held_by(quorum: Quorum, log: LogView, start: int, end: int, found: list[Witness]) -> str:

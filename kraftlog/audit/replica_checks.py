@@ -170,7 +170,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     lost. At level info one voter ends before the committed bound and cannot win by itself: it
     lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells. At
     level warning too many voters end there for all of them to lag: one has lost what was committed,
-    or they were copied at different times; or one voter alone holds what a leader without a
+    or they were copied at different times; or only what a leader wrote, and no majority at hand, tells that it
+    was committed; or one voter alone holds what a leader without a
     majority would not have written; or a log holds another epoch below the high watermark of a
     describe than its leader has there.""",
     advice="""Where voters are down, start first the one that the finding names, or else one that holds
@@ -186,23 +187,30 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         if one.lacks_from is None:
             continue
         explained = one.wins and is_excused(quorum, one.log, one.lacks_from)
+        is_apart = one.log.label in quorum.fork_starts
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
         be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")
         text = f"{sentence(who)} lacks {lacks}, which {be} committed: {bounds.lower_reason}."
         objects: Any = None
         severity: Severity | None = "info"
         if one.wins and not explained:
-            severity = None
+            is_seen = one.lacks_from < quorum.held_below
+            severity = None if is_seen else "warning"
             holder = committed_holder(quorum, one.lacks_from)
             objects = known_losses(quorum, holder.label, one.lacks_from) if holder else None
             names = numbers(sorted(one.granting))
             voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
-            text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} {_start_first(quorum, them)}"
+            todo = _OF_ANOTHER_HISTORY if is_apart else _start_first(quorum, them)
+            text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} {todo}"
+            if not is_seen:
+                text += f" If all of these run, their copies may only be older than {them}: copy all voters again."
         elif explained and untimed_from(quorum) is not None:
             text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
         elif explained:
             text += f" {_excused_words(quorum, one.lacks_from, them)}"
+        elif is_apart:
+            text += f" {_OF_ANOTHER_HISTORY}"
         elif quorum.witnesses(one.log):
             text += " The files beside its log tell that it once held more: see log_end_lost before you start it."
         elif led_beyond(quorum, one.log) is not None:
@@ -233,14 +241,25 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         yield _alone_row(quorum, alone)
 
 
+_OF_ANOTHER_HISTORY = "It holds another history there: see the finding of committed_data_consistent, and start no node of either before you know which one counts."
+
+
 def _start_first(quorum: Quorum, them: str) -> str:
     """In which order voters that are down start, so that none is elected without what is committed:
-    fewer others than a majority elect nobody by themselves.
+    fewer others than a majority elect nobody by themselves. Of two folders of one node nobody knows
+    which is the one that runs.
     """
+    whole = whole_voters(quorum)
     sound = (
-        log for log in whole_voters(quorum) if not log.holes and log.evidence.log.crc_valid.all()
+        log
+        for log in whole
+        if not log.holes
+        and log.evidence.log.crc_valid.all()
+        and quorum.copies_of[log.evidence.node_id] == 1
     )
     first = next(sound, None)
+    if not whole:
+        return f"No voter at hand holds {them}: copy the voters again, and start none that is down before you know."
     if first is None:
         return _if_none_holds(quorum, them)
     who = called(quorum, first)

@@ -261,7 +261,9 @@ def interval(
     held = voting.committed_held()
     if held is not None and held.end > lower:
         lower = held.end
-        reason = f"a majority of the voters ({', '.join(held.holders)}) holds the same batches"
+        ids = sorted({one.voter or 0 for one in voting.standings if one.label in held.holders})
+        told = ", ".join(str(one) for one in ids)
+        reason = f"a majority of the voters ({told}) holds the same batches"
     shown = lower
     if watermark is not None and watermark >= lower:
         lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"

@@ -36,7 +36,7 @@ from kraftlog.plain import counted
 from kraftlog.quorum.bootstrap import read_bootstrap
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.content import BatchRecords, decode_batch, describe
-from kraftlog.quorum.detect import JUDGED_BODIES, remarkable, type_counts
+from kraftlog.quorum.detect import remarkable, type_counts
 from kraftlog.quorum.divergence import Place, batches_to_describe
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
@@ -239,8 +239,7 @@ class Collector:
         if not rows:
             return
         limit = self.limits.decompressed_size_bytes
-        bodies = JUDGED_BODIES
-        for decoded in decode_window(window, None, self.redactor, limit, rows, bodies=bodies):
+        for decoded in decode_window(window, None, self.redactor, limit, rows, bodies=frozenset()):
             odd = remarkable(window, decoded)
             for row in decoded.indexes.tolist():
                 batch_id = window.batches.batch_ids[row]

@@ -97,6 +97,15 @@ def candidates(quorum: Quorum) -> list[Candidate]:
     return found
 
 
+def returning(quorum: Quorum, label: str) -> list[LogView]:
+    """The voters' copies that hold a replica's uncommitted tail, and would be elected with it as they
+    stand; none where a log was pulled from the running leader, which cuts it.
+    """
+    log, start = quorum.by_label[label], quorum.tail_starts[label]
+    held = quorum.holding(log, start) if quorum.pulled is None else ()
+    return [one.log for one in candidates(quorum) if one.wins and one.log in held] if held else []
+
+
 def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
     """The log that holds what is committed from an offset on, and goes on furthest."""
     logs = [

@@ -1,8 +1,8 @@
 """Which batches of a window are remarkable, found by columns.
 
 In: a window, and what was decoded of it. Out: the ids of batches whose records a check may ask for
-(control records, transactions, faults, records that break a rule), and how many records of each
-type there are. What is remarkable is then decoded by the definition.
+(control records, transactions, levels of features, faults, records that break a rule), and how many
+records of each type there are. What is remarkable is then decoded by the definition.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,16 @@ from kraftlog.decode.rows import Decoded
 from kraftlog.log.batch import CODEC_MASK, PREFIX_SIZE
 from kraftlog.log.segment import Window
 from kraftlog.quorum.content import FEATURE, LZ4, odd_headers
-from kraftlog.state.shapes import newer_level
 from kraftlog.state.tables import TRANSACTION_TYPES
 
-JUDGED_BODIES = frozenset({FEATURE})
-"""Of these types `remarkable` looks at the fields; of the others it is enough that they decode."""
+_TELLING = TRANSACTION_TYPES | {FEATURE}
+"""Every batch with a record of these types is remarkable."""
 
 
 def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
-    """Ids of the batches of a window whose records a check may ask for."""
+    """Ids of the batches of a window whose records a check may ask for: the types of records, and that
+    they decode, are enough to tell.
+    """
     batches = window.batches
     ids_at = dict(zip(batches.positions.tolist(), batches.batch_ids, strict=True))
     found = {
@@ -32,8 +33,8 @@ def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
     }
     for name, rows in (*decoded.control.items(), *decoded.records.items()):
         ids = rows.column("batch_id")
-        if name not in decoded.control and name not in TRANSACTION_TYPES:
-            ids = ids.filter(_breaks_a_rule(rows, name))
+        if name not in decoded.control and name not in _TELLING:
+            ids = ids.filter(_breaks_a_rule(rows))
         found |= set(pc.unique(ids.cast(pa.string())).to_pylist())
     odd = np.flatnonzero(batches.crc_valid & odd_headers(batches.headers))
     rows = (*odd.tolist(), *decoded.odd, *_may_be_refused(window, decoded).tolist())
@@ -110,7 +111,7 @@ def type_counts(window: Window, decoded: Decoded, chosen: Sequence[int]) -> pa.L
     return pa.ListArray.from_arrays(pa.array(offsets), cells).cast(TYPE_COUNTS)
 
 
-def _breaks_a_rule(rows: pa.RecordBatch, name: str) -> pa.Array:
+def _breaks_a_rule(rows: pa.RecordBatch) -> pa.Array:
     """The rules of `content`, as one mask over many records."""
     shifted = pc.not_equal(rows.column("offset_delta"), rows.column("record_index"))
     masks = [
@@ -120,15 +121,6 @@ def _breaks_a_rule(rows: pa.RecordBatch, name: str) -> pa.Array:
         pc.is_valid(rows.column("raw")),
         pc.is_valid(rows.column("unknown_tagged_fields")),
     ]
-    if name == FEATURE:
-        masks.append(_newer_levels(rows))
     for mask in masks:
         shifted = pc.or_(shifted, mask)
     return shifted
-
-
-def _newer_levels(rows: pa.RecordBatch) -> pa.Array:
-    """Whether each FeatureLevelRecord is of a newer Kafka; there are few of them."""
-    given = rows.column(FEATURE.lower()).to_pylist()
-    levels = [one and {"name": one["name"], "featureLevel": one["feature_level"]} for one in given]
-    return pa.array([one is not None and newer_level(one) is not None for one in levels])

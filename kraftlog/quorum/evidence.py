@@ -123,12 +123,14 @@ class Content:
     """What is remarkable in one batch's records: known once, however many replicas hold the batch.
 
     Of `issues` the first of each kind are kept, and the last of these says how many more there are.
+    `levels` are those that it sets metadata.version to.
     """
 
     batch_id: str
     issues: tuple[RecordIssue, ...]
     controls: tuple[ControlRecord, ...]
     transactions: tuple[ControlRecord, ...]
+    levels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

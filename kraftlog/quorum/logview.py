@@ -347,6 +347,28 @@ class LogView:
         """The leader of each epoch that begins with a LeaderChange record in this log."""
         return {epoch: one.leader_id for epoch, one in self.elections.items()}
 
+    def written_epoch(self, until: int) -> EpochStart | None:
+        """The newest epoch that surely begins with a LeaderChange below an offset, and of which metadata
+        follows there; None where there is none.
+        """
+        meant = (self.evidence.log.attributes[self.rows] & CONTROL == 0) & (self.last < until)
+        written = set(self.raw_epochs[meant].tolist())
+        told = (
+            one
+            for one in reversed(self.epoch_starts)
+            if one.certain and one.epoch in written and one.epoch in self.elections
+        )
+        return next(told, None)
+
+    @cached_property
+    def metadata_versions(self) -> list[tuple[int, int]]:
+        """(offset, level) of each batch that sets metadata.version."""
+        return [
+            (int(self.base[index]), content.levels[-1])
+            for index in self.remarkable.tolist()
+            if (content := self.content(int(self.rows[index]))) is not None and content.levels
+        ]
+
     def covers(self, start: int, end: int) -> bool:
         """Whether the log holds every offset of [start, end)."""
         if self.is_empty or start < int(self.base[0]) or end > int(self.last[-1]) + 1:

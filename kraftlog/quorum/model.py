@@ -27,6 +27,12 @@ MOST_IN_A_MS = 10_000
 (Kafka's QuorumController.MAX_RECORDS_PER_USER_OP)."""
 
 
+WAITS_LEVEL = 12
+"""metadata.version 3.6-IV0: from Kafka 3.6 on a controller writes only when the first record of its
+epoch is committed (KAFKA-15345), before when all before that was. Up to 3.5 none knows that level.
+"""
+
+
 class CutOff(NamedTuple):
     """A snapshot of a history that was cut, as it seems, and a log that goes on without it in a newer
     epoch, from `start` on where that `is_seen`, else from there or below.
@@ -251,10 +257,23 @@ class Quorum(Departures):
 
     @cached_property
     def bounds(self) -> Bounds:
-        """The committed interval of the quorum. A snapshot that the logs contradict shows nothing,
-        neither of what is committed nor of how far its replica reaches.
+        """The committed interval of the quorum."""
+        return self._bounds_by(*self._proven_changes(), *self._proven_epochs())
+
+    @cached_property
+    def held_below(self) -> int:
+        """Below which offset the copies themselves hold what is committed. From there on only what a
+        leader wrote speaks for it: the others lost it, or their copies are older.
         """
-        proofs, ends = dict(self._proven_changes()), dict.fromkeys(self.by_label, 0)
+        return self._bounds_by(*self._proven_changes()).lower
+
+    def _bounds_by(self, *found: tuple[str, int]) -> Bounds:
+        """The committed interval by what is proven otherwise, and by the logs and snapshots. One that
+        the logs contradict shows nothing, neither of what is committed nor of how far its replica
+        reaches.
+        """
+        proofs = dict(found)
+        ends = dict.fromkeys(self.by_label, 0)
         for one in self.credible_snapshots:
             # A snapshot is only ever made of what is committed.
             why = f"the complete snapshot {one.evidence.name} of {one.replica} ends there"
@@ -268,11 +287,11 @@ class Quorum(Departures):
         furthest = ends_at if is_told_all else None
         watermark = None if self.describe_is_refuted else self.committed_by_describe or None
         voting = replace(self.voting, standings=standings)
-        found = interval(voting, proofs, watermark, furthest, self._earlier(voting))
+        bounds = interval(voting, proofs, watermark, furthest, self._earlier(voting))
         if self.unexplained_voters is None:
-            return found
+            return bounds
         why = "kafka-metadata-quorum describe names other voters than the copies do"
-        return replace(found, upper=None, upper_reason=why)
+        return replace(bounds, upper=None, upper_reason=why)
 
     def _proven_changes(self) -> Iterator[tuple[str, int]]:
         """The changes of voters that were committed before the next one was made, by why that is
@@ -286,6 +305,47 @@ class Quorum(Departures):
                 if row not in openings and later < goes_to:
                     why = f"replica {log.label} holds the next change of voters at offset {later}, which a leader makes only when the one before is committed"
                     yield why, offset + 1
+
+    def _proven_epochs(self) -> Iterator[tuple[str, int]]:
+        """What was committed before the leader of the newest epoch that a log has metadata of wrote
+        that, by why that is known. Source: KafkaRaftClient.ListenerContext.maybeFireLeaderChange, 3.0
+        to 4.4; QuorumController alone appends metadata, once it is told that it leads.
+        """
+        for log in self.peers:
+            end = self.leaves(log.label, log.end_offset or 0)
+            begun = log.written_epoch(end)
+            if begun is None:
+                continue
+            wrote = (
+                f"replica {log.label} holds metadata that the leader of epoch {begun.epoch} wrote,"
+            )
+            if self._metadata_version(log, begun.epoch, end) >= WAITS_LEVEL:
+                first_end = int(log.evidence.log.last_offsets[begun.row]) + 1
+                yield (
+                    f"{wrote} which it does only when the first record of its epoch is committed",
+                    first_end,
+                )
+            else:
+                yield (
+                    f"{wrote} which it does only when all before its epoch is committed",
+                    begun.start_offset,
+                )
+
+    def _metadata_version(self, log: LogView, epoch: int, until: int) -> int:
+        """The newest level of metadata.version that the leader of an epoch of a log surely knew; 0 where
+        none is at hand.
+        """
+        later = (one.start_offset for one in log.epoch_starts if one.epoch > epoch)
+        until = min([until, *later])
+        own = [(at, level) for at, level in log.metadata_versions if at < until]
+        own += [
+            (one.end_offset, level)
+            for one in self.credible_snapshots
+            if one.replica == log.label
+            and one.end_offset <= until
+            and (level := one.metadata_version) is not None
+        ]
+        return max(own, default=(0, 0))[1]
 
     def committed_below(self, label: str) -> int:
         """Below which offset what a copy holds is committed, where no other contradicts it."""

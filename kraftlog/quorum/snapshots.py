@@ -292,6 +292,13 @@ class SnapshotView:
         return None if told is None else told["lastContainedLogTimestamp"]
 
     @property
+    def metadata_version(self) -> int | None:
+        """The level that it sets metadata.version to, where it was looked at."""
+        told = self.evidence.batches.content
+        held = (self.contents[index].levels for index in told[told != UNREMARKABLE].tolist())
+        return next((levels[-1] for levels in held if levels), None)
+
+    @property
     def voters(self) -> "tuple[tuple[int, str | None], ...] | None":
         """(voter id, directory id) by its KRaftVoters record; None without one that can be read."""
         found = self._first(KRAFT_VOTERS)

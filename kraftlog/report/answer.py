@@ -14,7 +14,7 @@ from kraftlog.audit.triage import head
 from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
-from kraftlog.report.once import findings_once, nodes_text
+from kraftlog.report.once import findings_once, nodes_text, order_text
 from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED
 from kraftlog.simulate.restart_rows import criticals_are
 
@@ -187,7 +187,7 @@ def _order(rows: Sequence[Row]) -> str | None:
     if len(able) < 2:
         return None
     told = ", then ".join(
-        nodes_text([row["who"] for row in rows], ordered=True)
+        order_text([row["who"] for row in rows])
         for _, rows in groupby(able, key=lambda row: row["role"])
     )
     first = [row["who"] for row in able if IF_DOWN_FIRST in row["reason"]]

@@ -6,6 +6,7 @@ Findings are equal where check, severity and words are, but for the name at thei
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from kraftlog.plain import listed, sentence
@@ -22,12 +23,22 @@ _PLURAL = {
     "was": "were",
 }
 _ROLE = re.compile(r"(controller|broker) (\d+)$")
+_NAMED = re.compile(r"(controller|broker) (\d.*)$")
 
 
-def nodes_text(names: Sequence[str], *, ordered: bool = False) -> str:
-    """Names of nodes in a sentence: controllers 1 and 3, broker 12; as they come where that is
-    an order.
-    """
+def order_text(names: Iterable[str]) -> str:
+    """Names of nodes in their order: controllers 2 (kafka-b) → 1 → 3, then broker 12."""
+    found = [(one[1], one[2]) if (one := _NAMED.match(name)) else ("", name) for name in names]
+    parts = []
+    for role, run in groupby(found, key=lambda one: one[0]):
+        told = [one for _, one in run]
+        plural = f"{role}{'s' if len(told) > 1 else ''} " if role else ""
+        parts.append(f"{plural}{' → '.join(told)}")
+    return ", then ".join(parts)
+
+
+def nodes_text(names: Sequence[str]) -> str:
+    """Names of nodes in a sentence: controllers 1 and 3, broker 12."""
     by_role: dict[str, list[int]] = {}
     others = []
     for name in dict.fromkeys(names):
@@ -38,11 +49,9 @@ def nodes_text(names: Sequence[str], *, ordered: bool = False) -> str:
             others.append(name)
     parts = []
     for role in sorted(by_role, reverse=True):
-        numbers = by_role[role] if ordered else sorted(by_role[role])
-        told = [str(one) for one in numbers]
+        told = [str(one) for one in sorted(by_role[role])]
         plural = "s" if len(told) > 1 else ""
-        text = (" → ".join(told)) if ordered else listed(told)
-        parts.append(f"{role}{plural} {text}")
+        parts.append(f"{role}{plural} {listed(told)}")
     parts += others
     return ", ".join(parts) if any(" and " in one for one in parts) else listed(parts)
 

@@ -18,9 +18,9 @@ from kraftlog.audit.losses import Cut, cuts_of
 from kraftlog.audit.triage import called, intact_elsewhere, may_be_emptied
 from kraftlog.log import names
 from kraftlog.log.directory import IS_FOLDER
-from kraftlog.plain import numbers, offsets_text, voters_text
+from kraftlog.plain import listed, numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
-from kraftlog.quorum.committed import committed_holder
+from kraftlog.quorum.committed import committed_holder, returning
 from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
@@ -461,7 +461,11 @@ class _Judge:
             start = min(start for start, _ in fates)
             below = " or below" if quorum.tail_hides(log.label) else ""
             cut = f"records from offset {start}{below} on are cut"
-            if any(fate == Fate.UNCOMMITTED for _, fate in fates):
+            if back := returning(quorum, log.label):
+                who = listed([called(quorum, one) for one in back])
+                why = f"{cut}, or become the quorum's history: by the copies at hand {who} could be elected with them"
+                yield Safety.UNKNOWN, why, start
+            elif any(fate == Fate.UNCOMMITTED for _, fate in fates):
                 yield Safety.LOSES, f"{cut}; {NEVER_COMMITTED}", start
             else:
                 yield Safety.UNKNOWN, f"{cut}, and may have been committed", start

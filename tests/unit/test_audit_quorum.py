@@ -42,6 +42,7 @@ from kraftlog.simulate.rows import fetch_rows
 from tests.golden.cases import DATA, PARTITION
 from tests.unit.audit_logs import (
     CLUSTER,
+    FOLDER,
     HEADER_SIZE,
     NO_OP,
     START_MS,
@@ -50,6 +51,7 @@ from tests.unit.audit_logs import (
     Node,
     audit,
     disk_text,
+    feature,
     found,
     healthy_log,
     healthy_state,
@@ -128,15 +130,77 @@ def test_without_quorum_states_an_unseen_leader_is_not_ruled_out(tmp_path: Path)
     assert quorum_of(tmp_path).bounds.lower == 12
     (nodes[0].folder / "quorum-state").unlink()
     found = quorum_of(tmp_path).bounds
-    assert (found.lower, found.missing_voters) == (6, (3,))
+    assert (found.lower, found.missing_voters) == (8, (3,))
 
 
-def test_with_one_voter_only_its_snapshot_is_certain(tmp_path: Path) -> None:
-    Node(tmp_path, 1).write(healthy_log())
+def test_one_voter_shows_its_snapshot_and_what_its_newest_leader_went_by(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1)
+    node.write(healthy_log())
     found = quorum_of(tmp_path)
-    assert (found.bounds.lower, found.bounds.upper) == (6, None)
+    assert (found.bounds.lower, found.bounds.upper) == (8, None)
     assert found.bounds.missing_voters == (2, 3)
     assert found.role(found.replicas[0]) == "voter"
+    node.write(healthy_log()[:7])
+    assert quorum_of(tmp_path).bounds.lower == 6
+
+
+def _at_level(level: int) -> list[Batch]:
+    """The healthy log, in which offset 7 sets metadata.version."""
+    set_to = Batch(7, 1, (feature("metadata.version", level),))
+    return [set_to if one.base == 7 else one for one in healthy_log()]
+
+
+@pytest.mark.parametrize(("level", "lower"), [(11, 8), (12, 9)])
+def test_a_leader_that_writes_has_committed_what_it_waits_for(
+    level: int, lower: int, tmp_path: Path
+) -> None:
+    """Kafka 3.6 is the first that knows level 12, and that waits for the first record of its epoch."""
+    node = Node(tmp_path, 1)
+    node.write(_at_level(level))
+    found = quorum_of(tmp_path).bounds
+    assert (found.lower, found.shown) == (lower, lower)
+    waits = "the first record of its epoch" if level == 12 else "all before its epoch"
+    wrote = "replica 1 holds metadata that the leader of epoch 2 wrote, which it does only when"
+    assert found.lower_reason == f"{wrote} {waits} is committed"
+    # It may have raised the level itself; what a later epoch did says nothing of it.
+    raised = Batch(11, 2, (feature("metadata.version", 12),))
+    node.write([*_at_level(level)[:-1], raised])
+    assert quorum_of(tmp_path).bounds.lower == 9
+    node.write([*_at_level(level)[:-1], leader_change(11, 3, 3), replace(raised, base=12, epoch=3)])
+    assert quorum_of(tmp_path).bounds.lower == 12
+
+
+def test_the_level_that_a_leader_knew_may_stand_in_a_snapshot(tmp_path: Path) -> None:
+    node = Node(tmp_path, 1)
+    node.write(healthy_log())
+    node.segment(0).unlink()
+    assert quorum_of(tmp_path).bounds.lower == 8
+    levels = Batch(0, 1, (feature("metadata.version", 12), feature("transaction.version", 2)))
+    node.checkpoint(6, 1).write_bytes(snapshot([levels], 1, START_MS + 3000))
+    assert quorum_of(tmp_path).bounds.lower == 9
+
+
+def test_voters_that_lack_what_a_leader_without_them_went_by(tmp_path: Path) -> None:
+    """Two voters were set back to the end of epoch 1; the third one led, and holds what only a leader
+    with a majority writes.
+    """
+    for number, batches in {1: 6, 2: 10, 3: 6}.items():
+        node = Node(tmp_path, number)
+        node.write(_at_level(12)[:batches])
+        node.epochs([(1, 0), (2, 8)] if number == 2 else [(1, 0)])
+    rows = rows_of(tmp_path, "voter_holds_committed_data")
+    critical = None
+    assert [(one.replica, one.severity, one.offset) for one in rows] == [
+        ("1", critical, 8),
+        ("3", critical, 8),
+    ]
+    assert not rows_of(tmp_path, "newest_leader_commits")
+    assert {one.safety for one in restarts(quorum_of(tmp_path))} == {Safety.UNSAFE}
+    # Without a record of its own after the first one, the leader may have had no majority.
+    segment = tmp_path / "2" / FOLDER / f"{6:020d}.log"
+    segment.write_bytes(b"".join(one.raw() for one in _at_level(12)[4:7]))
+    assert not rows_of(tmp_path, "voter_holds_committed_data")
+    assert rows_of(tmp_path, "newest_leader_commits")
 
 
 def test_what_a_newer_leader_replaced_is_not_committed(tmp_path: Path) -> None:
@@ -508,8 +572,8 @@ def test_a_describe_that_no_log_agrees_with_shows_nothing_to_be_committed(
     evidence = replace(evidence_of(tmp_path), described=described)
     found = Quorum(evidence)
     assert found.refuted == refuted
-    assert found.bounds.lower == 6
-    assert recovered(found).proven.offset == 6
+    assert found.bounds.lower == 8
+    assert recovered(found).proven.offset == 8
     for node in nodes:
         node.quorum_state(leaderId=2, leaderEpoch=2)
     found = Quorum(replace(evidence_of(tmp_path), described=described))
@@ -528,9 +592,9 @@ def test_logs_that_end_before_a_newer_epoch_of_a_describe_may_hold_what_was_cut(
     evidence = evidence_of(tmp_path)
     found = Quorum(replace(evidence, described=Described(20, 3, 3)))
     why = "the describe tells that everything below offset 20 is committed, and not that this log holds it"
-    assert (found.bounds.lower, found.bounds.shown) == (20, 6)
-    assert committed_in(found, "1") == (6, why)
-    assert recovered(found).proven == (6, why)
+    assert (found.bounds.lower, found.bounds.shown) == (20, 8)
+    assert committed_in(found, "1") == (8, why)
+    assert recovered(found).proven == (8, why)
     found = Quorum(replace(evidence, described=Described(20, 2, 2)))
     assert committed_in(found, "1") == (20, found.bounds.lower_reason)
     assert recovered(found).proven == (12, found.bounds.lower_reason)

@@ -272,6 +272,11 @@ def test_the_lower_end_is_the_furthest_of_what_is_proven() -> None:
     assert Copies().bounds(empty=0).lower_reason == NOTHING_AT_HAND
 
 
+def test_voters_are_named_by_their_ids_whatever_their_folders_are_called() -> None:
+    copies = Copies().add(3, [1, 1], label="1").add(1, [1, 1], label="old").add(2, [1], label="3")
+    assert copies.bounds().lower_reason.startswith("a majority of the voters (1, 3) holds")
+
+
 def test_both_ends_meet_where_all_ends_are_proven() -> None:
     copies = Copies().add(1, [1, 1]).add(2, [1, 1]).add(3, [1])
     found = copies.bounds()

@@ -59,7 +59,7 @@ from tests.unit.audit_logs import (
     unregister_broker,
     voters_batch,
 )
-from tests.unit.faults.borders import cut_at
+from tests.unit.faults.borders import cut_at, tail_that_may_return
 from tests.unit.faults.cases import free, joiner, looking_at
 from tests.unit.faults.ends import cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
@@ -151,6 +151,15 @@ def test_a_voter_that_forgot_its_vote_stays_down(tmp_path: Path, state: dict[str
         nodes[0].quorum_state(**state)
     found = answers(tmp_path)["1"]
     assert (found.safety, "vote twice" in found.reason) == (Safety.UNSAFE, True)
+
+
+def test_a_tail_that_may_be_elected_is_not_known_to_be_cut(tmp_path: Path) -> None:
+    tail_that_may_return(quorum(tmp_path))
+    found = answers(tmp_path)["3"]
+    assert (found.safety, found.lost_from) == (Safety.UNKNOWN, 12)
+    assert found.reason == (
+        "records from offset 12 on are cut, or become the quorum's history: by the copies at hand controller 3 could be elected with them"
+    )
 
 
 def test_a_tail_is_lost_where_it_is_proven_uncommitted(tmp_path: Path) -> None:

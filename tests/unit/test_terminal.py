@@ -15,6 +15,7 @@ from kraftlog.commands.command import every_parser
 from kraftlog.pipeline import progress
 from kraftlog.report.findings import print_findings
 from kraftlog.report.judgement import Judged
+from kraftlog.report.once import order_text
 from kraftlog.report.rows import print_rows
 from tests.golden.cases import DATA
 from tests.unit.report_pages import VERDICT, finding
@@ -272,3 +273,11 @@ def test_pages_below_an_input_or_of_many_quorums_are_refused(
     assert "lies below the input" in capsys.readouterr().err
     assert main(["audit", "--each", ISOLATED, "--report", "r.html"]) == 2
     assert "keeps no lake and no files" in capsys.readouterr().err
+
+
+def test_nodes_are_told_in_their_order_whatever_their_folders_are_called() -> None:
+    named = ["controller 2 (kafka-b)", "controller 1", "controller 3"]
+    assert order_text(named) == "controllers 2 (kafka-b) → 1 → 3"
+    assert order_text(["broker 12 (old)"]) == "broker 12 (old)"
+    mixed = ["controller 4", "controller 5", "broker 12", "replica a"]
+    assert order_text(mixed) == "controllers 4 → 5, then broker 12, then replica a"

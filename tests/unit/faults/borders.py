@@ -456,6 +456,16 @@ def _(nodes: list[Node]) -> None:
     later_epoch(nodes)
 
 
+@fault(
+    "uncommitted_tail_diverged", "warning", "3", 12, sound=later_epoch,
+    says="By the copies at hand controller 3 could be elected with it, and the tail would become",
+)  # fmt: skip
+def tail_that_may_return(nodes: list[Node]) -> None:
+    """Voter 2 has not got, or has lost, what leader 1 wrote in epoch 3."""
+    nodes[2].append(Batch(12, 2, (topic("d", 4), NO_OP), None, LATER))
+    later_epoch(nodes[:1])
+
+
 def _trimmed(nodes: list[Node]) -> None:
     """1 and 2 begin with a snapshot at offset 14, in the midst of epoch 3."""
     for node in nodes[:2]:

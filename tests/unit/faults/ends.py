@@ -48,6 +48,17 @@ def _(nodes: list[Node]) -> None:
     emptied(nodes[2])
 
 
+@fault(
+    LOST, "critical", "3", 6,
+    says="At least offsets 6 to 8 are lost here. Replicas 1 and 2 hold a part of them.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The others hold another epoch where the last of what is lost was."""
+    nodes[2].segment(6).write_bytes(b"")
+    nodes[2].epochs([(1, 0), (3, 8)])
+    nodes[2].quorum_state(leaderId=3, leaderEpoch=3)
+
+
 @fault(LOST, "critical", "3", 8, says="Replicas 1 and 2 hold it intact")
 def _(nodes: list[Node]) -> None:
     cut(nodes[2], AT[8])
@@ -106,6 +117,36 @@ def _(nodes: list[Node]) -> None:
 fault(
     "voter_holds_committed_data", "info", "2", 10, says="It led the epoch in which its log ends"
 )(lambda nodes: cut(nodes[1], AT[10]))  # fmt: skip
+
+
+def _wrote_without(nodes: list[Node], *, until: int) -> None:
+    """Voters 1 and 3 were set back into epoch 1; the log of 2, who led epoch 2, is as it was up to an
+    offset.
+    """
+    for node in nodes[::2]:
+        cut(node, AT[7])
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
+    cut(nodes[1], AT[until])
+
+
+fault(
+    "voter_holds_committed_data", "critical", "1", 7,
+    sound=lambda nodes: _wrote_without(nodes, until=9),
+    says="replica 2 holds metadata that the leader of epoch 2 wrote, which it does only when all before its epoch is committed.",
+)(lambda nodes: _wrote_without(nodes, until=10))  # fmt: skip
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "2", 7, says="No voter at hand holds it: copy the voters",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Only an observer has what the leader of epoch 2 wrote."""
+    Node(nodes[0].home.parent, 9).write(healthy_log())
+    for node in nodes:
+        cut(node, AT[7])
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
 
 
 def writes_alone(nodes: list[Node], for_ms: int) -> None:

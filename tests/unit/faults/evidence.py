@@ -232,7 +232,8 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "batch_id": str, "record_index": int, "replicas": [str], "stops": str,
     },
     "uncommitted_tail_diverged": {
-        "truncation_offset": int, "confirmed_end_offset": int, "records_lost": int,
+        "truncation_offset": int, "could_be_elected": [str], "asks": str, "confirmed_end_offset": int,
+        "records_lost": int,
         "size_bytes_lost": int, "types_lost": {str: int},
         "objects_lost": OBJECTS, "who": str,
         "is_proven_uncommitted": bool, "contradicted_by": [str], "first_difference_offset": int,
