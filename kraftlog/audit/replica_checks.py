@@ -249,17 +249,14 @@ def _start_first(quorum: Quorum, them: str) -> str:
     fewer others than a majority elect nobody by themselves. Of two folders of one node nobody knows
     which is the one that runs.
     """
-    whole = whole_voters(quorum)
     sound = (
         log
-        for log in whole
+        for log in whole_voters(quorum)
         if not log.holes
         and log.evidence.log.crc_valid.all()
         and quorum.copies_of[log.evidence.node_id] == 1
     )
     first = next(sound, None)
-    if not whole:
-        return f"No voter at hand holds {them}: copy the voters again, and start none that is down before you know."
     if first is None:
         return _if_none_holds(quorum, them)
     who = called(quorum, first)

@@ -131,14 +131,14 @@ def _wrote_without(nodes: list[Node], *, until: int) -> None:
 
 
 fault(
-    "voter_holds_committed_data", "critical", "1", 7,
+    "voter_holds_committed_data", "warning", "1", 7,
     sound=lambda nodes: _wrote_without(nodes, until=9),
     says="replica 2 holds metadata that the leader of epoch 2 wrote, which it does only when all before its epoch is committed.",
 )(lambda nodes: _wrote_without(nodes, until=10))  # fmt: skip
 
 
 @fault(
-    "voter_holds_committed_data", "critical", "2", 7, says="No voter at hand holds it: copy the voters",
+    "voter_holds_committed_data", "warning", "2", 7, says="may only be older than it: copy all voters",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Only an observer has what the leader of epoch 2 wrote."""
