@@ -403,7 +403,7 @@ def _without_voters(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         offset = int(log.evidence.log.base_offsets[row]) + one.record_index
         snapshots = quorum.snapshots_of(log.label)
         told = any(each.voters or each.has_unread_voters for each in snapshots)
-        if level < 1 or told or any(each.end_offset > offset for each in snapshots):
+        if level != 1 or told or any(each.end_offset > offset for each in snapshots):
             continue
         yield at_batch(
             log,

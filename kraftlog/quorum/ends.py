@@ -68,11 +68,14 @@ def witnesses(
     if log.evidence.single_file or not segments or any(one.problem for one in segments):
         return []
     own, end = list(snapshots), log.end_offset or 0
+    # Of a log whose records are all dropped the snapshot that it begins with tells the epoch.
+    bases = (one.epoch for one in own if one.is_complete and one.end_offset == end)
+    epoch = log.last_epoch or max(bases, default=0)
     found = [
-        *_of_epochs(log, end),
+        *_of_epochs(log, end, epoch),
         *_of_segments(log, end),
         *_of_indexes(log, end),
-        *_of_quorum_state(log, end),
+        *_of_quorum_state(log, end, epoch),
         *_of_snapshots(log, own, end, senders),
     ]
     unfinished = _unfinished(log)
@@ -161,7 +164,7 @@ def _records_of_an_append(log: LogView, unfinished: Fault) -> int:
     return longest + (unfinished.kind == FaultKind.TORN_BATCH)
 
 
-def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
+def _of_epochs(log: LogView, end: int, last_epoch: int) -> Iterator[Witness]:
     """The entry of an epoch that begins at or behind the end: its first batch stood there. Only a
     leader that was stopped before its first write leaves such an entry at the end, and retention
     one of the epoch that stands before it: where the log's start moves to its end, the newest entry
@@ -169,7 +172,7 @@ def _of_epochs(log: LogView, end: int) -> Iterator[Witness]:
     """
     file = log.evidence.epoch_checkpoint
     for epoch, start in _noted_behind(log, end):
-        unwritten = start == end and (epoch == log.last_epoch or is_closed_at_end(log))
+        unwritten = start == end and (epoch == last_epoch or is_closed_at_end(log))
         if not unwritten and file is not None:
             words = f"its leader-epoch-checkpoint says that epoch {epoch} began at offset {start}"
             yield Witness(start + 1, words, file.path, epoch=epoch)
@@ -338,13 +341,13 @@ def _of_producer_snapshots(log: LogView) -> Iterator[Witness]:
         yield Witness(end, words, f"{log.evidence.folder}/{end:020d}.snapshot")
 
 
-def _of_quorum_state(log: LogView, end: int) -> Iterator[Witness]:
+def _of_quorum_state(log: LogView, end: int, last_epoch: int) -> Iterator[Witness]:
     """A leader begins its epoch with a LeaderChange record."""
     state, file = log.evidence.state_file, log.evidence.quorum_state
     if state is None or file is None or is_closed_at_end(log):
         return
     is_own = state.leader_id >= 0 and state.leader_id == log.evidence.node_id
-    if is_own and (log.last_epoch or 0) < state.leader_epoch:
+    if is_own and last_epoch < state.leader_epoch:
         words = f"its quorum-state says that it leads epoch {state.leader_epoch}"
         words = f"{words}, which begins with a record of its own"
         yield Witness(end + 1, words, file.path, epoch=state.leader_epoch)

@@ -132,8 +132,8 @@ def notes(found: Recovered) -> Iterator[str]:
         yield "The state has no metadata.version: Kafka will not start from it as it is."
     elif level["featureLevel"] < LEAST_LEVEL:
         yield (
-            f"metadata.version is {level['featureLevel']}, from before 3.9. Start these nodes with Kafka 3.9 or later, as printed: "
-            "an older one cannot begin with a checkpoint whose records name its voters."
+            f"metadata.version is {level['featureLevel']}, from before 3.9. "
+            "Start these nodes with Kafka 3.9 or later, as printed: an older one cannot begin with a checkpoint whose records name its voters."
         )
     unwritten = [one for one in losses(found.image.state) if one.table not in _UNTOLD]
     if unwritten:

@@ -32,7 +32,8 @@ class Node:
 @dataclass
 class Quorum:
     """Voters 1 … n, the records that some leader has committed, and who elected whom. Observers
-    fetch, and nothing else.
+    fetch, and nothing else. Where it `waits`, a leader writes on only when the first record of its
+    epoch is committed, as Kafka's controllers do.
     """
 
     random: random.Random
@@ -41,6 +42,7 @@ class Quorum:
     granted: dict[int, frozenset[int]] = field(default_factory=dict)
     leaders: dict[int, int] = field(default_factory=dict)
     observers: dict[int, Node] = field(default_factory=dict)
+    waits: bool = False
 
     @property
     def majority(self) -> int:
@@ -87,10 +89,14 @@ class Quorum:
 
     def append(self) -> None:
         """A leader, perhaps one that nobody listens to any more, writes."""
-        leaders = [one for one in self.nodes.values() if one.leads]
+        leaders = [one for one in self.nodes.values() if one.leads and self.may_write(one)]
         if leaders:
             one = self.random.choice(leaders)
             one.log += [one.epoch] * self.random.randint(1, 3)
+
+    def may_write(self, leader: Node) -> bool:
+        """Whether a leader knows enough to be committed."""
+        return not self.waits or leader.epoch in leader.log[: leader.known]
 
     def replicate(self) -> None:
         """A follower fetches from a leader: it cuts what differs and takes some of the rest."""
@@ -170,11 +176,11 @@ def copies_of(quorum: Quorum) -> Copies:
     return Copies(logs, standings)
 
 
-def history(seed: int, observers: int = 0) -> Quorum:
+def history(seed: int, observers: int = 0, waits: bool = False) -> Quorum:
     """A quorum of three to five voters, and of observers from 11 on, after some time."""
     draw = random.Random(seed)
     count = draw.choice([3, 3, 4, 5])
-    quorum = Quorum(draw, {number: Node() for number in range(1, count + 1)})
+    quorum = Quorum(draw, {number: Node() for number in range(1, count + 1)}, waits=waits)
     quorum.observers = {number: Node() for number in range(11, 11 + observers)}
     for _ in range(draw.randint(10, 80)):
         quorum.step()

@@ -26,8 +26,7 @@ from tests.unit.audit_logs import (
     topic,
 )
 
-SEEDS = (*range(30), 154, 256)
-"""In the last ones an observer has the tail of a lost epoch, beside one that lags."""
+SEEDS = range(32)
 
 
 def batches(quorum: raft.Quorum, log: list[int]) -> list[Batch]:
@@ -59,6 +58,10 @@ def write(quorum: raft.Quorum, number: int, disk: raft.Node, root: Path) -> None
         start = end if draw.random() < 0.5 else 0
     node.segment(start).write_bytes(b"".join(one.raw() for one in log[start:]))
     begins = {one.epoch: one.base for one in reversed(log[start:])}
+    if (
+        start and not begins
+    ):  # Kafka keeps the epoch in which a log ends that has no record any more
+        begins[log[-1].epoch] = start
     node.epochs(sorted(begins.items()))
     # Who elects a leader hears of it when it writes: one may stop before.
     is_led = disk.voted is None or disk.epoch in disk.log
@@ -73,7 +76,7 @@ def write(quorum: raft.Quorum, number: int, disk: raft.Node, root: Path) -> None
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_legal_is_critical(seed: int, tmp_path: Path) -> None:
-    quorum = raft.history(seed, observers=2)
+    quorum = raft.history(seed, observers=2, waits=True)
     disks = quorum.nodes | quorum.observers
     copied = [one for one in disks if disks[one].epoch and quorum.random.random() < 0.9]
     for number in copied:

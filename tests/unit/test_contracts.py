@@ -255,7 +255,7 @@ def test_a_run_that_was_audited_with_other_limits_says_so(
         {**of, "setting": "load_bytes_per_second", "value": "7"},
         {**of, "setting": "lease_seconds", "value": "1"},
     ]
-    row = RUN_ROW | Run(load_options(), small, pytest.fail).goes_by
+    row = RUN_ROW | {"changed_in_place_count": 0} | Run(load_options(), small, pytest.fail).goes_by
     publish(small, runs=[row], settings=judged_by, verdicts=[], restart_plan=[], judged=[])
     same = {"lag_offsets": 5, "load_bytes_per_second": 7}
     options = load_options(same)

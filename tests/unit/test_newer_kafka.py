@@ -35,6 +35,7 @@ from tests.unit.audit_logs import (
     found,
     healthy_log,
     healthy_state,
+    kraft_voters,
     leader_change,
     quorum,
     remove_topic,
@@ -183,11 +184,11 @@ FUTURE_CONTROL = {
     "UNKNOWN_CONTROL_9 is unknown": (9, b"anything"),
     "version 3 of KRAFT_VERSION is unknown": (5, struct.pack(">hb", 3, 1)),
     "version 3 of KRAFT_VERSION is unknown, and is read as version 0, as Kafka does": (
-        (5, struct.pack(">hhq", 3, 1, 7))
+        (5, struct.pack(">hhq", 3, 0, 7))
     ),
     "version 3 of KRAFT_VOTERS is unknown": (6, struct.pack(">hq", 3, 7)),
     "version 1 of KRAFT_VERSION is unknown, and is read as version 0, as Kafka does": (
-        (5, struct.pack(">hh", 1, 1) + b"\0")
+        (5, struct.pack(">hh", 1, 0) + b"\0")
     ),
     "version 2 of LEADER_CHANGE is unknown, and is read as version 0, as Kafka does": (
         (2, struct.pack(">h", 2) + leader_change(12, 2, 2).values[0][2:])
@@ -249,7 +250,8 @@ def test_what_kafka_writes_into_a_dynamic_quorum_is_known(tmp_path: Path) -> Non
     """LeaderChange records of version 0 and 1, kraft.version 0 and 1."""
     newest = struct.pack(">h", 1) + leader_change(12, 2, 2).values[0][2:]
     levels = [(5, struct.pack(">hh", 0, level) + b"\0") for level in (0, 1)]
-    quorum_with(tmp_path, control(12, 2, [(2, newest), *levels]))
+    voters = (6, kraft_voters(1, 2, 3))
+    quorum_with(tmp_path, control(12, 2, [(2, newest), *levels, voters]))
     assert not audit(tmp_path).findings
 
 

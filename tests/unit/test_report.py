@@ -302,11 +302,11 @@ def test_a_check_with_notes_only_has_passed() -> None:
 @pytest.mark.parametrize(
     ("case", "node", "order"),
     [
-        ("voter-replaced", "2", "controllers 3 → 1, then controller 2 and brokers 11 → 12."),
+        ("voter-replaced", "2", "controllers 3 → 1, then controller 2, then brokers 11 → 12."),
         (
             "ghosts-4.4",
             "5",
-            "controllers 1 → 3 → 2, then controllers 4 → 5 and brokers 11 → 12.",
+            "controllers 1 → 3 → 2, then controllers 4 → 5, then brokers 11 → 12.",
         ),
     ],
 )

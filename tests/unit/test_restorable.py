@@ -216,7 +216,8 @@ def test_a_snapshot_alone_is_known_by_its_id(tmp_path: Path) -> None:
     assert told(quorum_of(tmp_path), "2") == [
         (0, 5, "1", True, "no_base"),
         (6, 6, "2", True, None),
-        (7, 12, "1", None, "after_end"),
+        (7, 8, "1", True, "after_end"),  # the leader of epoch 2 wrote metadata: that is committed
+        (9, 12, "1", None, "after_end"),
     ]
 
 
