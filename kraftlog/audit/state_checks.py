@@ -506,7 +506,7 @@ MASS_DELETION = state_check(
     of a test.""",
     advice="""Ask whoever was at work at that time. The state right before it is still there:
     `kraftlog state PATH --at OFFSET` shows it, `kraftlog diff` what went. Create again what is still
-    wanted; or, where nothing that came later is, `kraftlog recover --at OFFSET` writes a quorum of that
+    wanted; or, where nothing that came later is, `kraftlog recover` with `--at` that offset writes a quorum of that
     state, with a plan of what it leaves out.""",
 )  # fmt: skip
 
