@@ -253,7 +253,8 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     Kafka always has one. Of a producer snapshot Kafka takes none whose version, CRC or length is
     wrong; this log needs it for nothing. A transaction index is always empty in this log. Where
     Kafka throws at one, of a version that it does not know, that is critical; so is a folder in the place
-    of an index, or of the newest snapshot: the node does not start. At level info the file vanished while the copy was read,
+    of an index: the node does not start. Nor does it with a folder in the place of its newest snapshot, of
+    which nothing is lost when it is moved away. At level info the file vanished while the copy was read,
     which a live node does to segments and snapshots that it deletes.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
     segment, copy its *.log files; if the node has none, do as the finding says. If it cannot be read on the node either, check that node's disk and file owners
@@ -268,8 +269,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
         unread = {one.path for one in replica.segments if one.problem not in known}
         newest = quorum.loaded_snapshot(replica.label)
         refused = {one.path for one in replica.refused_indexes}
-        if newest is not None and newest.evidence.problem == IS_FOLDER:
-            refused.add(newest.path)
+        stops = {newest.path} if newest and newest.evidence.problem == IS_FOLDER else set()
         for problem in (*replica.problems, *replica.unread):
             if problem.kind == "unknown":
                 continue
@@ -284,7 +284,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 action = (
                     "Kafka does not take it and builds what it held anew, but look at that disk."
                 )
-            elif problem.path in refused:
+            elif problem.path in refused | stops:
                 action = "Kafka fails over it, and the node does not start: move it elsewhere while the node is stopped."
             elif problem.kind == names.TRANSACTION_INDEX and not problem.vanished:
                 action = "Kafka empties it, but look at that disk."

@@ -473,7 +473,7 @@ def _compressed(quorum: Quorum) -> Iterator[BadRow]:
     meaning="""Begin, End and Abort records of metadata transactions do not pair up, and Kafka's
     loader fails there. At level info a transaction is still open at the log's end: its records
     have no effect until it ends, which is usual in the moments after the first start of a
-    cluster. While one is open at a metadata.version that has none, which is critical, nobody can
+    cluster. At level warning one is open at a metadata.version that has none, and nobody can
     lead.""",
     advice="""Look for the controller that wrote the record, by the leader of that epoch. If an
     open transaction stays open in the next copy, the active controller is stuck: read its
@@ -525,7 +525,7 @@ def _transactions(
             "From Kafka 3.6 on, a controller that is elected stops with an exception, so that nobody can lead. "
             "Begin a new quorum with what remains with kraftlog recover."
         )
-        yield _event(log, opened, text, None, {"stops": CONTROLLERS})
+        yield _event(log, opened, text, "warning", {"stops": CONTROLLERS})
 
 
 def _misplaced_event(

@@ -92,7 +92,7 @@ def _(nodes: list[Node]) -> None:
     nodes[0].segment(12).mkdir()
 
 
-@fault("file_readable", "critical", "1", says="000002.checkpoint could not be read (it is a folder")
+@fault("file_readable", "warning", "1", says="000002.checkpoint could not be read (it is a folder")
 def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(12, 2).mkdir()
 

@@ -488,7 +488,7 @@ for _values, _offset in (
     ((TRANSACTION["begin"], _LEVEL), 12),
 ):
     fault(
-        "transactions_well_formed", "critical", offset=_offset,
+        "transactions_well_formed", "warning", offset=_offset,
         says="metadata.version 12 has no transactions",
         sound=appended(*_values, TRANSACTION["end"]),
     )(appended(*_values))  # fmt: skip

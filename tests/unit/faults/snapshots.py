@@ -105,7 +105,7 @@ def _(nodes: list[Node]) -> None:
     path.rename(path.with_suffix(".bad.checkpoint"))
 
 
-@fault("file_readable", "critical", "1", says="Kafka fails over it, and",
+@fault("file_readable", "warning", "1", says="Kafka fails over it, and",
        sound=lambda nodes: nodes[0].checkpoint(7, 1).with_suffix(".part").mkdir())  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """A folder has the name of the newest snapshot."""
