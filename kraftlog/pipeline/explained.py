@@ -53,7 +53,12 @@ def known_in(lake: Lake) -> KnownHistory:
     """What the newest run knew of leaders, and of what is committed.
 
     Raises LakeError where it has not been materialized yet."""
-    run_id = newest_run(lake)["run_id"]
+    newest = newest_run(lake)
+    if lake.run_number("restorable") < newest["number"]:
+        raise LakeError(
+            f"{lake.root}: the newest run has no states yet; kraftlog run, or the materialize job, comes first"
+        )
+    run_id = newest["run_id"]
     names = ["replica", "committed_lower", "committed_upper", "log_end_offset"]
     replicas = lake.rows_of_run("replicas", run_id, names)
     bounds = {
@@ -89,10 +94,6 @@ def _untold(lake: Lake, run_id: str, foreign: frozenset[str]) -> tuple[Range, ..
     """
     names = ["replica", "start_offset", "end_offset", "source"]
     rows = lake.rows_of_run("restorable", run_id, names)
-    if not rows:
-        raise LakeError(
-            f"{lake.root}: the newest run has no states yet; kraftlog run, or the materialize job, comes first"
-        )
     own = [row for row in rows if row["replica"] not in foreign]
     known = [(row["start_offset"], row["end_offset"]) for row in own if row["source"] is not None]
     return untold(known, max((row["end_offset"] for row in own), default=-1))
