@@ -1,5 +1,5 @@
 """spark-submit jobs/audit.py --lake LAKE: check the lake's newest run, record results and findings,
-and write its page; what materialize and metrics have left undone is done too.
+and write its page, when materialize and metrics have written what it shows.
 """
 
 import sys

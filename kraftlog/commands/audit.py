@@ -149,7 +149,8 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     from kraftlog.pipeline.steps import run_steps
     from kraftlog.tables.spec import REPLICAS
 
-    names = ("decode", "audit") if options.input else ("audit",)
+    whole = "decode", "materialize", "metrics", "audit"
+    names = whole if options.input else ("audit",)
     done = run_steps(starter("kraftlog audit", options), options, *names)
     run, lake, code = done.run, done.run.lake, done.exit_code
     _print(done.judged, code, form, " ".join(options.input or run.row["inputs"]))

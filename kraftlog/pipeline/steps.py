@@ -45,9 +45,8 @@ class Outcome:
 
 
 def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
-    """Some of decode, materialize, metrics and audit, of the newest run. The audit does what the
-    others have left undone: with it go the contracts of the tables and the page, which are of a
-    whole run.
+    """Some of decode, materialize, metrics and audit, of the newest run. With the audit go the
+    contracts of the tables and the page, which are of a whole run.
 
     The exit code says whether there are findings at or above `fail_on`, or else a broken contract
     (2); of steps without an audit it is 0. Of a lake that cannot be written an audit tells what the
@@ -65,9 +64,9 @@ def _steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
     with _run(start_spark, options, reads_input="decode" in names) as run:
         is_new = _decode(run) if "decode" in names else True
         is_audit = "audit" in names
-        told = _materialize(run) if is_audit or "materialize" in names else None
+        told = _materialize(run) if "materialize" in names else None
         judged = _audit(run, told) if is_audit else Judged()
-        if is_audit or "metrics" in names:
+        if "metrics" in names:
             _metrics(run)
         if not is_audit:
             return Outcome(run, 0, is_new)

@@ -217,7 +217,7 @@ def _below(end: int) -> str:
 @chart(
     "Snapshot sizes",
     "By end offset. Equal files of several replicas are one mark.",
-    "No replica holds a snapshot.",
+    "No snapshot was measured.",
     words=_few_snapshots,
 )
 def snapshots(data: PageData, width: int) -> Spec | None:

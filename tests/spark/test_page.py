@@ -91,15 +91,15 @@ def test_a_page_that_is_younger_than_the_tables_stays(lake: Lake) -> None:
     assert page.stat().st_mtime_ns >= written.st_mtime_ns
 
 
-def test_an_audit_does_what_the_steps_before_it_left_undone(tmp_path: Path) -> None:
-    """Its page and its contracts are of a whole run, whatever the order of the steps."""
+def test_steps_in_their_order_make_a_whole_run(tmp_path: Path) -> None:
+    """Page and contracts are of all that a run writes."""
     options = load_options({"input": [REPLICAS], "lake": str(tmp_path)})
-    run_steps(InProcess, options, "decode")
-    run = run_steps(InProcess, options, "audit").run
+    for step in ("decode", "materialize", "metrics", "audit"):
+        run = run_steps(InProcess, options, step).run
     assert not run.lacks(*all_tables())
     contracts = run.lake.rows_of_run("contract_results", run.run_id)
     assert not [row for row in contracts if "published" in (row["reason"] or "")]
-    assert "No replica holds a snapshot" not in Path(run.lake.path("report.html")).read_text()
+    assert "No snapshot was measured" not in Path(run.lake.path("report.html")).read_text()
 
 
 def test_a_broken_page_takes_no_result_with_it(
