@@ -256,9 +256,8 @@ def _disks_together(quorum: Quorum) -> Iterator[BadRow]:
 
 def _log_dirs(replica: ReplicaEvidence) -> set[str]:
     """The directories of a node by its server.properties."""
-    told = [text for name in LOG_DIRS if (text := replica.setting(name)) is not None][:1]
-    named = ",".join([*told, replica.setting(METADATA_LOG_DIR) or ""])
-    return {one.strip() for one in named.split(",")} - {""}
+    told = next((name for name in LOG_DIRS if replica.setting(name) is not None), METADATA_LOG_DIR)
+    return {*replica.setting_list(told), *replica.setting_list(METADATA_LOG_DIR)}
 
 
 def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:

@@ -142,6 +142,7 @@ def _wrong_end(one: SnapshotView) -> str:
     advice="""Rename the file to the name that the finding gives, or move it out of the folder.""",
 )  # fmt: skip
 def name_valid(quorum: Quorum) -> Iterator[BadRow]:
+    stopping = frozenset().union(*(_stopping(quorum, log) for log in quorum.logs))
     for one in quorum.snapshots:
         if not one.is_named_as_shipped:
             right = names.checkpoint_name(one.end_offset, one.epoch)
@@ -153,7 +154,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
                 f"Snapshot {one.evidence.name} is not named as Kafka names its snapshots. "
                 f"Kafka reads fixed columns of the name: it would refuse the file, or take it for a snapshot of another epoch. {do}",
                 one.path,
-                severity="critical" if _stops(quorum, one.replica, one.path) else None,
+                severity="critical" if one.path in stopping else None,
                 evidence={"form": one.evidence.name_form, "expected_name": right},
             )
     told = {one.path for one in quorum.snapshots}
@@ -162,7 +163,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             name = path.rsplit("/", 1)[-1]
             if path in told or not name.endswith(names.SNAPSHOT_ENDINGS):
                 continue
-            stops = _stops(quorum, replica.label, path)
+            stops = path in stopping
             does = (
                 "fails on such a name"
                 if names.is_refused(name)
@@ -178,17 +179,17 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
-def _stops(quorum: Quorum, label: str, path: str) -> bool:
-    """Whether Kafka takes a file for the newest snapshot, does not find it, and needs one: it throws
-    away a log that ends before, and one that begins above offset 0 is no start.
+def _stopping(quorum: Quorum, log: LogView) -> frozenset[str]:
+    """The files of a replica that Kafka takes for the newest snapshot, does not find, and needs: it
+    throws away a log that ends before, and one that begins above offset 0 is no start.
     """
-    misnamed, log = quorum.misnamed(label), quorum.by_label[label]
-    known = misnamed.get(path)
-    own = (one.id for one in quorum.snapshots_of(label) if one.is_named_as_shipped)
-    if known is None or known != max(chain(own, misnamed.values())):
-        return False
+    misnamed = quorum.misnamed(log.label)
+    own = (one.id for one in quorum.snapshots_of(log.label) if one.is_named_as_shipped)
+    newest = max(chain(own, misnamed.values()), default=(0, 0))
     start, end = log.start_offset or 0, log.end_offset or 0
-    return known > (log.last_epoch or 0, end) or 0 < start <= known[1]
+    if not (newest > (log.last_epoch or 0, end) or 0 < start <= newest[1]):
+        return frozenset()
+    return frozenset(path for path, known in misnamed.items() if known == newest)
 
 
 def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]:

@@ -64,7 +64,7 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     before = run.last
     changes = disk_changes(lake, replicas, before["replica_count"] if before else 0)
     # Small files are read by each run, to be stored: what has changed in silence shows.
-    compared, rotten = changed_side_files(lake, files, changes.read)
+    compared, rotten = changed_side_files(changes, files)
     changes = replace(changes, read=changes.read | rotten.keys())
     other = {name for name, value in run.goes_by.items() if before and before[name] != value}
     holding = record_files(replicas)

@@ -21,8 +21,8 @@ from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile, read_columns
 
 _IDENTITY = ["path", "size_bytes", "modified_ns", "replica"]
+_CONTENT = "content_hash"
 _CHUNK_BYTES = 4 << 20
-_CONTENT = ["path", "content_hash"]
 _BATCH = ["path", "position", "size_bytes", "batch_id", "crc_valid"]
 
 
@@ -38,6 +38,8 @@ class DiskChanges:
     """Paths that the lake knows and the disks no longer hold."""
     known_sizes: Mapping[str, int]
     """How large the lake knows files to be, by path."""
+    known_contents: Mapping[str, str]
+    """The hashes of the contents that the lake knows, by path."""
     is_other_count: bool
     """Whether there are more or fewer replicas: one may hold no file."""
 
@@ -50,14 +52,16 @@ def disk_changes(lake: Lake, replicas: Sequence[Replica], known_count: int) -> D
     now = {
         tuple(getattr(file, name) for name in _IDENTITY) for one in replicas for file in one.files
     }
-    known: set[tuple[Any, ...]] = set()
+    rows: list[dict[str, Any]] = []
     if lake.exists("files"):
-        known = {tuple(row.values()) for row in lake.read("files", _IDENTITY).to_pylist()}
+        rows = lake.read("files", [*_IDENTITY, _CONTENT]).to_pylist()
+    known = {tuple(row[name] for name in _IDENTITY) for row in rows}
     paths = {path for path, *_ in now}
     return DiskChanges(
         frozenset(path for path, *_ in now - known) | _readable_again(lake, replicas),
         frozenset(path for path, *_ in known if path not in paths),
         {path: size or 0 for path, size, *_ in known},
+        {row["path"]: row[_CONTENT] for row in rows if row[_CONTENT]},
         len(replicas) != known_count,
     )
 
@@ -85,21 +89,14 @@ def _can_be_read(path: str) -> bool:
     return True
 
 
-def changed_side_files(
-    lake: Lake, files: pa.Table, read: frozenset[str]
-) -> tuple[int, dict[str, int | None]]:
+def changed_side_files(changes: DiskChanges, files: pa.Table) -> tuple[int, dict[str, int | None]]:
     """How many of the files that hold no record batches the lake knows the content of, and those
-    among them whose content is another now, at no known place; all but those that are to be `read`
+    among them whose content is another now, at no known place; all but those that are to be read
     anyway.
     """
-    if not lake.exists("files"):
-        return 0, {}
-    known, now = (
-        {row["path"]: row for row in table.to_pylist() if row["content_hash"]}
-        for table in (lake.read("files", _CONTENT), files)
-    )
-    both = (known.keys() & now.keys()) - read
-    other = (one for one in both if known[one]["content_hash"] != now[one]["content_hash"])
+    known, now = changes.known_contents, {row["path"]: row for row in files.to_pylist()}
+    both = {one for one in known.keys() & now.keys() if now[one][_CONTENT]} - changes.read
+    other = (one for one in both if known[one] != now[one][_CONTENT])
     return len(both), {path: None for path in other if _is_as_listed(now[path])}
 
 

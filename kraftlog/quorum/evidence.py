@@ -347,6 +347,11 @@ class ReplicaEvidence:
         value: str | None = self.server_properties.value.get(key)
         return value
 
+    def setting_list(self, key: str) -> list[str]:
+        """The entries of a setting that is a list, as Kafka splits it."""
+        parts = (one.strip() for one in (self.setting(key) or "").split(","))
+        return [one for one in parts if one]
+
     @property
     def free_bytes(self) -> int | None:
         """What was free on the node's disk by the output of df beside the log."""

@@ -269,12 +269,12 @@ def configured_places(replica: ReplicaEvidence) -> dict[str, str]:
     """host:port of each listener for controllers, as a node tells it to others; ":port" where it
     names no host.
     """
-    wanted = [one.strip() for one in (replica.setting(settings.CONTROLLERS) or "").split(",")]
+    wanted = replica.setting_list(settings.CONTROLLERS)
     places: dict[str, str] = {}
     for key in settings.LISTENERS:
         # Part by part: a search through all of it would take its time by the square.
-        for part in (replica.setting(key) or "").split(","):
-            found = _LISTENER.fullmatch(part.strip())
+        for part in replica.setting_list(key):
+            found = _LISTENER.fullmatch(part)
             if found is not None and found["name"] in wanted:
                 host = found["host"].strip("[]")
                 shown = "" if host in _ANYWHERE else host
@@ -286,14 +286,12 @@ def looking_listener(replica: ReplicaEvidence) -> str | None:
     """The listener at which a node looks for the voters: the first that its file names for
     controllers (Kafka's KafkaRaftManager).
     """
-    first = (replica.setting(settings.CONTROLLERS) or "").split(",")[0].strip()
-    return first or None
+    return next(iter(replica.setting_list(settings.CONTROLLERS)), None)
 
 
 def static_places(replica: ReplicaEvidence) -> dict[int, str]:
     """Where a node looks for each voter by controller.quorum.voters."""
-    text = replica.setting(settings.VOTERS) or ""
-    found = (_VOTER.fullmatch(one.strip()) for one in text.split(","))
+    found = map(_VOTER.fullmatch, replica.setting_list(settings.VOTERS))
     return {int(one["id"]): one["place"] for one in found if one is not None}
 
 

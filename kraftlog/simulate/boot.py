@@ -89,15 +89,15 @@ def boot(disk: Disk) -> Boot:
     # Snapshots below the log start are deleted before anything looks at them.
     usable = [one for one in disk.snapshots if one.id.end_offset >= disk.start_offset]
     usable.sort(key=lambda one: one.id)
-    ids = tuple(one.id for one in usable)
-    found = Extent(disk.start_offset, disk.vector, ids)
-    extent = found.truncated_to_latest_snapshot()
-    refusals = [*disk.problems, *_missing_cover(disk, ids)]
-    latest = usable[-1] if usable else None
-    if latest is not None and not latest.is_found and extent is found and not found.start_offset:
+    found = Extent(disk.start_offset, disk.vector, tuple(one.id for one in usable))
+    if not (found.is_behind_snapshot or found.start_offset):
         # Kafka forgets a snapshot that it does not find; without one, it needs a log from 0 on.
-        rest = tuple(one for one in disk.snapshots if one is not latest)
-        return boot(replace(disk, snapshots=rest))
+        while usable and not usable[-1].is_found:
+            usable.pop()
+        found = replace(found, snapshots=tuple(one.id for one in usable))
+    extent = found.truncated_to_latest_snapshot()
+    refusals = [*disk.problems, *_missing_cover(disk, found.snapshots)]
+    latest = usable[-1] if usable else None
     if latest is not None and latest.unreadable:
         refusals.append(f"snapshot {latest.id.name} cannot be loaded: {latest.unreadable}")
     replay_from = max(extent.start_offset, latest.id.end_offset if latest else 0)

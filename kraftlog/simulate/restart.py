@@ -97,9 +97,9 @@ def restarts(quorum: Quorum) -> list[Restart]:
     able = sorted((one for one in harmless if first[one.replica] is None), key=judge.place)
     numbered = (replace(one, order=place) for place, one in enumerate(able, 1))
     waiting = (
-        replace(one, reason=f"{first[one.replica]}; then {one.reason}")
+        replace(one, reason=f"{todo}; then {one.reason}")
         for one in harmless
-        if one not in able
+        if (todo := first[one.replica]) is not None
     )
     return [*numbered, *waiting, *(one for one in found if one not in harmless)]
 

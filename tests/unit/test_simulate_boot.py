@@ -53,6 +53,13 @@ def test_a_snapshot_that_kafka_knows_of_and_does_not_find(
     assert ("cannot be loaded: its name is another" in (started.reason or "")) == (not boots)
 
 
+def test_any_number_of_snapshots_that_kafka_does_not_find_is_passed_over() -> None:
+    log = EpochVector(((1, 0),), 9999)
+    unfound = (SnapshotFile(SnapshotId(1, end), "", is_found=False) for end in range(130, 5000))
+    started = boot(Disk(0, log, (snapshot(120, 1), *unfound)))
+    assert (started.boots, started.snapshot) == (True, SnapshotId(1, 120))
+
+
 def test_epochs_order_snapshots_before_offsets_do() -> None:
     """KIP-630 "Snapshot Format": the newer epoch wins, though it ends earlier."""
     started = boot(Disk(100, LOG, (snapshot(190, 1), snapshot(160, 2))))
