@@ -1,6 +1,5 @@
 """Plans of small quorums on disk: what is told of a pair, a node, a voter, whatever is wrong."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
     Batch,
-    Node,
+    deny,
     healthy_log,
     leader_change,
     overwrite,
@@ -337,26 +336,13 @@ def test_by_version_19_a_voter_without_its_snapshot_helps_a_log_that_lacks_commi
     assert steps[-1]["log_end_offset"] == 0
 
 
-def unread(monkeypatch: pytest.MonkeyPatch, *nodes: Node) -> None:
-    """The segments are there, and cannot be opened."""
-    files = [one for node in nodes for one in node.folder.glob("*.log")]
-    opened = os.open
-
-    def refuse(path: Any, *rest: Any, **named: Any) -> int:
-        if Path(os.fsdecode(path)) in files:
-            raise PermissionError(13, "Permission denied", path)
-        return opened(path, *rest, **named)
-
-    monkeypatch.setattr(os, "open", refuse)
-
-
 def test_a_log_that_cannot_be_read_is_not_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody knows what 1 would cut, fetch, answer, lack, or vote: 2 and 3 have a majority still."""
     nodes = quorum(tmp_path)
     nodes[2].append(Batch(12, 2, (NO_OP,)))
-    unread(monkeypatch, nodes[0])
+    deny(monkeypatch, nodes[0])
     truncations, fetches, boots, elections = plans(tmp_path)
     assert (boots["1"]["boots"], "Permission denied" in boots["1"]["reason"]) == (False, True)
     assert set(truncations) == {("2", "3"), ("3", "2")}
@@ -369,11 +355,11 @@ def test_who_waits_for_a_vote_of_a_log_that_cannot_be_read_may_win(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes = quorum(tmp_path)
-    unread(monkeypatch, *nodes[:2])
+    deny(monkeypatch, *nodes[:2])
     *_, elections = plans(tmp_path)
     assert {one: row["can_win"] for one, row in elections.items()} == {"3": None}
     monkeypatch.undo()
-    unread(monkeypatch, nodes[0])
+    deny(monkeypatch, nodes[0])
     assert main(["plan", "failover", "--leader", "2", "--input", str(tmp_path)]) == 0
     says = "replica 3 may take over, if voter 1, of which no readable copy is at hand, votes for it. What its followers keep, no other copy tells"
     assert says in capsys.readouterr().err
