@@ -329,7 +329,9 @@ def _no_directories(quorum: Quorum, found: Health) -> Reason:
 )  # fmt: skip
 def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for broker in sorted({one.broker for each in found.on_offline for one in each.offline}):
-        held = [one for one in found.on_offline if broker in _offline_brokers(one)]
+        held = [
+            one for one in found.on_offline if any(place.broker == broker for place in one.offline)
+        ]
         places = {
             place.directory for one in held for place in one.offline if place.broker == broker
         }
@@ -355,10 +357,6 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             one_in_sync=last,
             alone_there=alone,
         )
-
-
-def _offline_brokers(one: Partition) -> set[int]:
-    return {place.broker for place in one.offline}
 
 
 @health_check(

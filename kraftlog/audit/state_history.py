@@ -11,7 +11,7 @@ KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -125,6 +125,11 @@ class StateHistory:
             for one in (told.issues, told.rules.issues):
                 self.issues.merge(one)
             self._rules = replace(told.rules, issues=self.issues)
+        before = None if told is None else told.before
+        self._compared_before: Mapping[Snapshot, Compared] = before.compared if before else {}
+        self._refused_before: Mapping[Snapshot, SnapshotRefusal | None] = (
+            before.refusals if before else {}
+        )
         self._lines: list[_Line] = []
         self._health: Health | None = None
         self._asked = {
@@ -346,13 +351,9 @@ class StateHistory:
         known: dict[Compared, list[SnapshotView]] = defaultdict(list)
         rest: list[SnapshotView] = []
         for one in snapshots:
-            found = self._compared_before(one)
+            found = self._compared_before.get(content_of(one))
             (rest if found is None else known[found]).append(one)
         return sorted([*known.values(), *self._equal_groups(rest, EQUALS)], key=len, reverse=True)
-
-    def _compared_before(self, one: SnapshotView) -> Compared | None:
-        before = None if self.told is None else self.told.before
-        return None if before is None else before.compared.get(content_of(one))
 
     def _skip_base(self, one: SnapshotView) -> None:
         again = " again" if self.ranges else ""
@@ -386,7 +387,7 @@ class StateHistory:
         return _Line(image.known.fork(), basis, one.replica, group, _labels(group), image.doubt)
 
     def _witness(self, group: list[SnapshotView]) -> None:
-        found = self._compared_before(group[0])
+        found = self._compared_before.get(content_of(group[0]))
         if found is not None:
             compared = [(self._lines[0], *found)]
         else:
@@ -539,11 +540,9 @@ class StateHistory:
 
     def _load(self, one: SnapshotView) -> bool:
         """Ask what of a snapshot cannot be loaded, as far as it was not asked before."""
-        before = None if self.told is None else self.told.before
-        known = {} if before is None else before.refusals
         key, content = content_of(one), one.evidence.batches.ids.tobytes()
-        if key in known:
-            self.refusals[key] = known[key]
+        if key in self._refused_before:
+            self.refusals[key] = self._refused_before[key]
         elif content in self._images.refused or self._images.of(one) is not None:
             self.refusals[key] = self._images.refused[content]
         return key in self.refusals

@@ -7,7 +7,7 @@ nodes as they are after they have started. Source: KIP-630 "Loading State and Fr
 Compaction", "Overview", "Design", "Changes to Leader Election", "Fetch", KAFKA-1211.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -88,9 +88,9 @@ class Plans:
             for log in self.quorum.electors
         )
 
-    def elections(self) -> Iterator[Candidacy]:
-        """What becomes of each copy of a voter at hand that stands for election."""
-        return outcomes(self.voters, self.quorum.bounds.lower)
+    def elections(self, dead: Collection[int | None] = ()) -> Iterator[Candidacy]:
+        """What becomes of each copy of a voter at hand that stands for election; none of the dead does."""
+        return outcomes(self.voters, self.quorum.bounds.lower, dead)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:
         """Where a follower's history is not its leader's any more; its end where nothing at hand
