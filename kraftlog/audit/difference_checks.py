@@ -330,9 +330,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
 
 
 def _replaced_row(quorum: Quorum, log: LogView, one: Replacement) -> BadRow:
-    """A tail of which only an epoch checkpoint tells: what replaced it may be lost, so that it is not
-    known whether a restart cuts it.
-    """
+    """A tail of which only an epoch checkpoint tells: what replaced it may be lost."""
     told, goes = _going(quorum, log, one.offset)
     other = quorum.by_label[one.replica]
     return at_batch(
@@ -378,7 +376,7 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool, *, back: bool = Fal
 
 
 def _going(quorum: Quorum, log: LogView, start: int) -> tuple[str, dict[str, Any]]:
-    """(what goes with the end of a log: its objects, or records where these are not known; evidence)."""
+    """(what goes with the end of a log: objects, or records if these are not known; evidence)."""
     lost, objects = _lost(log, start), known_losses(quorum, log.label, start)
     types = _types(quorum, log, start, lost["records"])
     if objects is not None:
@@ -421,9 +419,7 @@ def _types(quorum: Quorum, log: LogView, start: int, records: int) -> Counter[st
 
 
 def _types_in_words(types: Counter[str], records: int) -> str:
-    """The types that matter to people, the most frequent first. Of records that were not read
-    nothing is said.
-    """
+    """The types that matter to people, the most frequent first; nothing of records not read."""
     meant = [(kind, count) for kind, count in types.most_common() if kind not in _UNTOLD]
     kinds = ", ".join(f"{count} {kind}" for kind, count in meant[:5])
     if kinds:
@@ -432,9 +428,7 @@ def _types_in_words(types: Counter[str], records: int) -> str:
 
 
 def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
-    """Differences above the committed bound that are neither a tail nor of one epoch: no case is
-    passed over in silence.
-    """
+    """Differences above the committed bound that are neither a tail nor of one epoch."""
     lower = quorum.bounds.lower
     others = _outliers(
         quorum,

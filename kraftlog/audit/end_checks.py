@@ -62,9 +62,7 @@ _WITNESSES = (names.EPOCH_CHECKPOINT, names.QUORUM_STATE, names.INDEX, names.TIM
 
 
 def _copied_first(quorum: Quorum, log: LogView) -> bool:
-    """Whether the files beside a log tell of more only because they were copied after it: what
-    the node holds is not known then.
-    """
+    """Whether the files beside a log tell of more only because they were copied after it."""
     found = quorum.witnesses(log)
     if not found or may_be_unwritten(quorum, log):
         return False
@@ -194,9 +192,7 @@ def _held_by(quorum: Quorum, log: LogView, start: int, end: int, found: list[Wit
 
 
 def _beside(log: LogView, until: int) -> str:
-    """The files of the folder that may hold the rest of the log, under names that Kafka does not
-    read.
-    """
+    """The files of the folder that may hold the rest of the log, under names not read by Kafka."""
     last = log.evidence.segments[-1].base_offset
     beside = [one.rsplit("/", 1)[-1] for one in log.evidence.set_aside]
     found = [one for one in beside if last <= int(one[:20]) < until]

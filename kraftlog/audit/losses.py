@@ -66,9 +66,7 @@ def cuts_of(quorum: Quorum) -> list[Cut]:
 
 
 def losses_of(quorum: Quorum, records: Records, cuts: Iterable[Cut]) -> dict[Cut, Losses]:
-    """What goes with the end of each log; where its state there cannot be rebuilt, that it is not
-    known.
-    """
+    """What goes with the end of each log, or that its state there cannot be rebuilt."""
     images = Images(records, Topics())
     found = {}
     for of, offset in cuts:
@@ -121,9 +119,7 @@ def _both(
 def lost_fields(
     quorum: Quorum, records: Records, of: str, offset: int
 ) -> Iterator[Difference] | None:
-    """The same as a diff, field by field, of the state without the records to that with them; None
-    where it cannot be rebuilt.
-    """
+    """The same field by field, from the state without the records; None: it cannot be rebuilt."""
     images = Images(records, Topics())
     states = _states(quorum, records, images, of, offset)
     return None if states is None else differences(*states)

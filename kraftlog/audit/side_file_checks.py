@@ -125,9 +125,7 @@ def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Itera
 
 
 def _begun(quorum: Quorum, log: LogView, epoch: int) -> tuple[int, str] | None:
-    """Where an epoch begins that began before this log does, by which replica of the same history:
-    the first one that tells it.
-    """
+    """Where an epoch begins below this log, by the first replica of its history that tells it."""
     start = log.start_offset or 0
     told = [
         (at, begins, label)
@@ -141,9 +139,7 @@ def _begun(quorum: Quorum, log: LogView, epoch: int) -> tuple[int, str] | None:
 
 
 def _is_other(offset: int, start_offset: int, first: bool) -> bool:
-    """Whether an entry is not that of an epoch's start; only the first one is ever cut to a later
-    offset.
-    """
+    """Whether an entry is not that of an epoch's start; the first alone may be cut to a later one."""
     return offset < start_offset or (offset > start_offset and not first)
 
 
@@ -274,9 +270,7 @@ def _index_problem(
 
 
 def _are_of_cut_tail(log: LogView, index: IndexEvidence, wrong: set[int]) -> bool:
-    """Whether the entries that are wrong may be those of a tail that Kafka has cut: the last ones,
-    which new entries have not reached yet.
-    """
+    """Whether wrong entries may be of a tail that was cut: the last ones, not yet written over."""
     first, end = min(wrong, default=0), log.end_offset or 0
     behind = range(first, len(index.offsets))
     left = all(one in wrong or int(index.offsets[one]) >= end for one in behind)

@@ -558,9 +558,7 @@ _JAVA_INT = re.compile(r"[+-]?\d+")
 
 
 def _is_java_int(text: str) -> bool:
-    """Whether Java's Integer.parseInt takes a text: of digits of any script, and no larger than an
-    int.
-    """
+    """Whether Java's Integer.parseInt takes a text: an int, in digits of any script."""
     return bool(_JAVA_INT.fullmatch(text)) and -LARGEST_INT - 1 <= float(text) <= LARGEST_INT
 
 

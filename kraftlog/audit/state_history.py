@@ -91,9 +91,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Stop:
-    """A link in which the state is lost, from which offset on, and why; `label` is whose copy says
-    so.
-    """
+    """A link in which the state is lost, from which offset on, why, and by whose copy (`label`)."""
 
     label: str
     offset: int
@@ -101,9 +99,7 @@ class _Stop:
 
 
 class StateHistory:
-    """The fold over one quorum's history, and what it finds on its way. Where a run has `told` it,
-    no record is read again.
-    """
+    """The fold over one quorum's history. Where a run has `told` it, no record is read again."""
 
     def __init__(self, quorum: Quorum, records: Records, told: Told | None = None) -> None:
         self.quorum, self.records, self.told = quorum, records, told
@@ -288,9 +284,7 @@ class StateHistory:
         self.ranges.append((start, end))
 
     def _advance(self, line: _Line, window: RecordWindow, *, is_first: bool) -> None:
-        """Take in one window; from a record of a newer Kafka on, what the state should be is not
-        known.
-        """
+        """Take in one window; behind a record of a newer Kafka the state is in doubt."""
         doubt = None if line.doubt else _first_in(window, self._doubts)
         watched = window if doubt is None else window.between(window.start_offset, doubt.offset)
         if is_first and line.doubt is None:
@@ -448,9 +442,7 @@ class StateHistory:
     def _witness_in_doubt(
         self, group: list[SnapshotView], image: SnapshotImage, doubt: str
     ) -> None:
-        """Equal states are judged all the same; others are no fault of the snapshot. A state in
-        doubt goes on from the snapshot's.
-        """
+        """Equal states are judged all the same; a state in doubt goes on from the snapshot's."""
         if not images_apart(self._lines[0].state, image.known)[1]:
             self.judged.add(EQUALS)
         else:
@@ -494,9 +486,7 @@ class StateHistory:
             line.doubted = []
 
     def _agreement(self) -> None:
-        """The same id on several replicas: the state that the history refused, or the smaller
-        group, is the odd one.
-        """
+        """The same id on several replicas: what history refused, or the smaller group, is odd."""
         by_id: dict[tuple[int, int], list[SnapshotView]] = defaultdict(list)
         for one in self.quorum.own_snapshots:
             if one.is_complete and one.end_offset:
@@ -571,9 +561,7 @@ def _first_in(window: RecordWindow, doubts: Sequence[_Doubt]) -> _Doubt | None:
 
 
 def _remarks(links: Chain) -> tuple[dict[int, _Stop], list[_Doubt]]:
-    """The links after which the state is not known, and the records that put it in doubt, in offset
-    order.
-    """
+    """Links after which the state is not known, and records that put it in doubt, by offset."""
     stops: dict[int, _Stop] = {}
     doubts: list[_Doubt] = []
     for at, issue in _issues(links):

@@ -271,9 +271,7 @@ def asked_place(chosen: argparse.Namespace) -> Place:
 
 
 def path_and_place(text: str) -> tuple[str, Place]:
-    """A path, with an offset, `committed` or an ISO 8601 time after its last @; a path that exists
-    is one.
-    """
+    """A path, and the offset, `committed` or ISO 8601 time after an @ that is no part of it."""
     path, at, place = text.rpartition("@")
     if not at or not place or Path(text).exists():
         return text, Place()
@@ -299,9 +297,7 @@ def one_replica(path: str) -> Replica:
 def images_of(
     chosen: argparse.Namespace, redactor: Redactor
 ) -> Callable[[str, Place], tuple[Image, Committed | None]]:
-    """Builds the image of the replica at a path, as `image_of` says; the quorum that `--quorum` names
-    is read once for all of them.
-    """
+    """Builds images as `image_of` says; the quorum of `--quorum` is read once for all of them."""
     options = load_options({"input": chosen.quorum or ()})
     quorum = collected(options.input, options, redactor) if chosen.quorum else None
     limits = limits_of(options, redactor)
@@ -316,9 +312,7 @@ def images_of(
 
 
 def _label_in(quorum: Quorum, replica: Replica, path: str) -> str:
-    """The label of the same folder among the quorum's replicas; a file belongs to the folder that
-    it lies in.
-    """
+    """The label of the same folder, or of that which the file lies in, among the quorum's."""
     own = Path(replica.folder).resolve()
     for one in quorum.replicas:
         if Path(one.folder).resolve() in (own, own.parent):

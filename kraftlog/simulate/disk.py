@@ -129,9 +129,7 @@ def _recovered(one: ReplicaEvidence) -> tuple[SegmentEvidence | None, int, str |
 
 
 def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
-    """A torn or missing end behind the header is not noticed; a file that is too large, and anything
-    else that cannot be read, is.
-    """
+    """A torn end behind the header is not noticed; a file too large, or not to be read, is."""
     if one.evidence.problem:
         return one.evidence.problem
     if one.evidence.size_bytes > FILE_LIMIT_BYTES:

@@ -321,9 +321,7 @@ class _Judge:
 
     @cached_property
     def _needs(self) -> tuple[int, ...]:
-        """The voters whose copies are missing, or could not be read, and those that only a describe
-        names.
-        """
+        """The voters whose copies are missing or unread, and those that only a describe names."""
         told, nodes = self.quorum.unexplained_voters, {one.node_id for one in self.quorum.replicas}
         named = () if told is None else (one for one in told.ids if one not in nodes)
         missing = self.quorum.bounds.missing_voters

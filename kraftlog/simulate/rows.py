@@ -141,9 +141,7 @@ def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[R
 def truncation_rows(
     quorum: Quorum, counted: TypeCounts, leaders: frozenset[str] | None = None
 ) -> Iterator[Row]:
-    """One row per ordered pair of one cluster whose logs are not equal, or those with certain
-    leaders.
-    """
+    """One row per ordered pair of one cluster whose logs differ, or those with certain leaders."""
     plans = Plans(quorum)
     lower = quorum.bounds.lower
     types: dict[tuple[str, int], dict[str, int]] = {}
@@ -201,9 +199,7 @@ def likely_leaders(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> frozen
 
 
 def election_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
-    """One row per copy at hand whose node votes for another one; none where the voters are not
-    known.
-    """
+    """One row per copy at hand whose node votes for another one; none if no voters are known."""
     if quorum.voter_set is None:
         return
     for one in Plans(quorum, dialect).elections():
