@@ -342,7 +342,6 @@ def _why_unknown(quorum: Quorum) -> Reason:
         return "nothing at hand says who votes"
     if len(quorum.holders) < len(quorum.voter_set.ids):
         return missing_voters_text(quorum)
-    if any(one.problem for logs in quorum.holders.values() for log in logs
-           for one in log.evidence.segments):  # fmt: skip
+    if any(log.unread_segments for logs in quorum.holders.values() for log in logs):
         return "the log of a voter cannot be read"
     return None

@@ -258,6 +258,9 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         return
     wanted = {*members.ids, *bounds.missing_voters}
     at_hand = len(wanted) - len(bounds.missing_voters)
+    copied = f"{at_hand} of {len(wanted)} voters {'was' if at_hand == 1 else 'were'} copied"
+    if not at_hand:
+        copied = "none of the voters was copied"
     decides = at_hand < bounds.majority
     consequence = (
         "That is less than a majority: nothing here says how far the quorum has committed beyond its snapshots, or whether the copies at hand are up to date."
@@ -288,7 +291,7 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         told += f" While that change may not be committed, {votes} as before it."
     yield BadRow(
         None,
-        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, len(wanted))}. {consequence}{advice} {told}",
+        f"{sentence(missing_voters_text(quorum))}: {copied}. {consequence}{advice} {told}",
         severity="info" if pulled is not None or len(moved) == len(bounds.missing_voters) else None,
         evidence={
             "pulled": None if pulled is None else pulled.label,
@@ -304,12 +307,6 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
 def _elsewhere(nodes: list[int]) -> str:
     are = "Node {} is" if len(nodes) == 1 else "Nodes {} are"
     return f"{are.format(numbers(nodes))} here with another disk"
-
-
-def _copied(count: int, total: int) -> str:
-    if count == 0:
-        return "none of the voters was copied"
-    return f"{count} of {total} voters {'was' if count == 1 else 'were'} copied"
 
 
 @check(

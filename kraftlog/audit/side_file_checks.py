@@ -278,22 +278,19 @@ def _are_of_cut_tail(log: LogView, index: IndexEvidence, wrong: set[int]) -> boo
 
 
 def _orphan(log: LogView, index: IndexEvidence) -> BadRow:
+    todo = "No offset is missing there, and Kafka deletes such an index at its next start."
+    if index.base_offset == log.end_offset:
+        todo = (
+            "The log ends where its segment began, so nothing shows that anything stood there. "
+            "If the node was running, copy it again; if not, delete the index: Kafka does so at its next start."
+        )
     return BadRow(
         log.label,
-        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it. {_orphan_words(log, index)}",
+        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it. {todo}",
         index.path,
         offset=index.base_offset,
         evidence={"entries": len(index.offsets)},
     )
-
-
-def _orphan_words(log: LogView, index: IndexEvidence) -> str:
-    if index.base_offset == log.end_offset:
-        return (
-            "The log ends where its segment began, so nothing shows that anything stood there. "
-            "If the node was running, copy it again; if not, delete the index: Kafka does so at its next start."
-        )
-    return "No offset is missing there, and Kafka deletes such an index at its next start."
 
 
 def _entries(log: LogView, segment: SegmentEvidence, index: IndexEvidence) -> tuple[Longs, str]:

@@ -130,9 +130,9 @@ class _Judge:
 
     def of(self, log: LogView) -> Restart:
         node = log.evidence.node_id
-        problem = next((one.problem for one in log.evidence.segments if one.problem), None)
-        if problem is not None:
-            return Restart(log.label, node, Safety.UNKNOWN, f"its log cannot be read ({problem})")
+        if log.unread_segments:
+            why = f"its log cannot be read ({log.unread_segments[0].problem})"
+            return Restart(log.label, node, Safety.UNKNOWN, why)
         role = self.quorum.role(log.evidence)
         if log.label in self.quorum.strays:
             why = "its log is of another quorum, and Kafka does not notice"
@@ -316,7 +316,7 @@ class _Judge:
         return tuple(
             voter
             for voter, copies in self.quorum.holders.items()
-            if all(any(one.problem for one in log.evidence.segments) for log in copies)
+            if all(log.unread_segments for log in copies)
         )
 
     @cached_property
@@ -526,7 +526,7 @@ class _Judge:
     def _falls_short(self, log: LogView) -> str | None:
         """Why a voter may be none of a majority now, by a copy; None where that is as it should be."""
         quorum, end = self.quorum, log.end_offset or 0
-        if self._unread(log, votes=True) or any(one.problem for one in log.evidence.segments):
+        if self._unread(log, votes=True) or log.unread_segments:
             return "of which a file could not be read"
         if not self.plans.boots[log.label].boots:
             return "which would not start"
