@@ -69,7 +69,9 @@ class Reply(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """An answer as it comes: an error's name (None for none), or bytes at a place of a snapshot."""
+    """An answer as it comes: an error's name (None for none), or bytes at a position of a snapshot
+    of `size_bytes`.
+    """
 
     error: str | None
     snapshot: SnapshotId
