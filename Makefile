@@ -8,6 +8,8 @@ export GX_ANALYTICS_ENABLED := false
 # Compiled modules are kept: hundreds of processes of the tests, and each of their workers, would
 # compile all anew otherwise. `make clean` removes them.
 export PYTHONDONTWRITEBYTECODE :=
+# One worker more than there are cores: some tests wait, for a lease, an election, a JVM.
+export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test pytest test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz soak lint type check mutants bench bench-large docs notebook wheel lock clean
@@ -41,7 +43,7 @@ run: .venv/.stamp ## Audit the sample quorum into .lake
 test: lint ## Lint, types and every test that needs only Python and Java
 	@$(MAKE) --no-print-directory --jobs 2 type pytest
 
-# Types are looked at by one core meanwhile: some tests wait, for a lease, a stream, a JVM.
+# Types are looked at meanwhile.
 pytest: .venv/.stamp
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 12
 

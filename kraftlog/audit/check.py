@@ -26,9 +26,7 @@ RANK: dict[str, int] = {"critical": 0, "warning": 1, "info": 2}
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """One place where a check does not hold. `severity` overrides the check's own; `end_offset` is
-    exclusive.
-    """
+    """Where a check fails. `severity` overrides the check's own; `end_offset` is exclusive."""
 
     replica: str | None
     message: str
@@ -54,9 +52,7 @@ def at_batch(
     severity: Severity | None = None,
     evidence: Mapping[str, Any],
 ) -> BadRow:
-    """A bad row at a batch of a log; its base offset and its epoch are those of its header, where
-    none are given.
-    """
+    """A bad row at a batch of a log; offset and epoch are those of its header if none are given."""
     columns = log.evidence.log
     return BadRow(
         log.label,

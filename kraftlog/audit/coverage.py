@@ -52,9 +52,7 @@ Subject = Callable[[Quorum], Coverage]
 
 
 class JudgedRange(NamedTuple):
-    """Offsets [start, end) of a replica's log that a check looked at; of the history of all copies
-    together where `replica` is None.
-    """
+    """Offsets [start, end) that a check looked at; `replica` None: in the history of all copies."""
 
     replica: str | None
     start_offset: int | None
@@ -80,9 +78,7 @@ def logs(quorum: Quorum) -> Coverage:
 
 
 def unread(found: Iterable[LogView]) -> list[Gap]:
-    """The segments that could not be read, of logs in part as of whole ones: nothing is known of what
-    they hold.
-    """
+    """The segments that could not be read, of logs in part as of whole ones."""
     return [
         (log.label, f"its {'log' if log.unread else one.name} cannot be read ({one.problem})")
         for log in found

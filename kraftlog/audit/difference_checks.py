@@ -7,6 +7,7 @@ Source: KIP-630 "Consistent Log and Snapshots", KAFKA-1211, Raft's Log Matching.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -113,11 +114,14 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
         where = offsets_text(run.start, min(run.end, lower))
         reason = quorum.bounds.lower_reason
         apart = apart_words(quorum, log.label, side.comparison.other.label)
+        todo = "Restart neither before you know which one is right: compare with a backup."
+        if side.by_majority:
+            todo = f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)[0]}"
         yield _row(
             quorum,
             side,
             run.start,
-            f"Committed data differs at {where}: {verdict}. {_committed_advice(quorum, side)}{apart} {_words(quorum, side)}. "
+            f"Committed data differs at {where}: {verdict}. {todo}{apart} {_words(quorum, side)}. "
             f"Everything below offset {lower} is committed: {reason}.",
             {"committed_lower": lower, "bound_reason": reason},
         )
@@ -207,13 +211,6 @@ def _why_two_histories(comparison: Comparison) -> str:
     return "These are copies of two clusters, or a new quorum was formed beside an old one, or voters were started with older copies of their disks."
 
 
-def _committed_advice(quorum: Quorum, side: Side) -> str:
-    if side.by_majority:
-        log = side.comparison.one
-        return f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)[0]}"
-    return "Restart neither before you know which one is right: compare with a backup."
-
-
 @check(
     "log_matching", "critical", "replica", "KAFKA-1211",
     "the same offset and epoch hold the same bytes on any two replicas",
@@ -286,14 +283,11 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
     comparison, run = _newest(found)
     leader, end = comparison.other, log.end_offset or 0
     cut = min(start, end_after_repair(log, leader))
-    lost = _lost(log, cut)
-    types = _types(quorum, log, cut, lost["records"])
+    told, goes = _going(quorum, log, cut)
     side = Side(comparison, run, (leader.label,), False)
     index = log.index_at(start)
     epoch, newer = int(log.epochs[index]), replacing_epoch(log, leader, run)
     proven = log.label in quorum.never_committed
-    objects = known_losses(quorum, log.label, cut)
-    told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
     back = returning(quorum, log.label)
     confirmed, below = min(cut, quorum.confirmed_ends[log.label]), ""
     if quorum.tail_hides(log.label):
@@ -327,11 +321,7 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
                 else {"truncation_offset": cut}
             ),
             "confirmed_end_offset": confirmed,
-            "records_lost": lost["records"],
-            "size_bytes_lost": lost["size_bytes"],
-            "types_lost": dict(types.most_common()),
-            "objects_lost": objects,
-            "who": called(quorum, log),
+            **goes,
             "is_proven_uncommitted": proven,
             "contradicted_by": sorted({pair[0].other.label for pair in found}),
             **_both_sides(quorum, side),
@@ -340,13 +330,8 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
 
 
 def _replaced_row(quorum: Quorum, log: LogView, one: Replacement) -> BadRow:
-    """A tail of which only an epoch checkpoint tells: what replaced it may be lost, so that it is not
-    known whether a restart cuts it.
-    """
-    lost = _lost(log, one.offset)
-    types = _types(quorum, log, one.offset, lost["records"])
-    objects = known_losses(quorum, log.label, one.offset)
-    told = _lost_in_words(lost, types) if objects is None else lost_words(objects)
+    """A tail of which only an epoch checkpoint tells: what replaced it may be lost."""
+    told, goes = _going(quorum, log, one.offset)
     other = quorum.by_label[one.replica]
     return at_batch(
         log,
@@ -362,11 +347,7 @@ def _replaced_row(quorum: Quorum, log: LogView, one: Replacement) -> BadRow:
         other_replica=one.replica,
         evidence={
             "confirmed_end_offset": quorum.confirmed_ends[log.label],
-            "records_lost": lost["records"],
-            "size_bytes_lost": lost["size_bytes"],
-            "types_lost": dict(types.most_common()),
-            "objects_lost": objects,
-            "who": called(quorum, log),
+            **goes,
             "is_proven_uncommitted": False,
             "contradicted_by": [one.replica],
         },
@@ -394,10 +375,22 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool, *, back: bool = Fal
     return f"Whether any of it was committed is not proven{known}: keep this folder, and do not start the node before you know."
 
 
-def _lost_in_words(lost: dict[str, int], types: Counter[str]) -> str:
-    """Records, where the objects are not known."""
-    records, size = counted(lost["records"], "record"), counted(lost["size_bytes"], "byte")
-    return f"Lost: {records} ({size}{_types_in_words(types, lost['records'])})."
+def _going(quorum: Quorum, log: LogView, start: int) -> tuple[str, dict[str, Any]]:
+    """(what goes with the end of a log: objects, or records if these are not known; evidence)."""
+    lost, objects = _lost(log, start), known_losses(quorum, log.label, start)
+    types = _types(quorum, log, start, lost["records"])
+    if objects is not None:
+        told = lost_words(objects)
+    else:
+        records, size = counted(lost["records"], "record"), counted(lost["size_bytes"], "byte")
+        told = f"Lost: {records} ({size}{_types_in_words(types, lost['records'])})."
+    return told, {
+        "records_lost": lost["records"],
+        "size_bytes_lost": lost["size_bytes"],
+        "types_lost": dict(types.most_common()),
+        "objects_lost": objects,
+        "who": called(quorum, log),
+    }
 
 
 def _lost(log: LogView, start: int) -> dict[str, int]:
@@ -426,9 +419,7 @@ def _types(quorum: Quorum, log: LogView, start: int, records: int) -> Counter[st
 
 
 def _types_in_words(types: Counter[str], records: int) -> str:
-    """The types that matter to people, the most frequent first. Of records that were not read
-    nothing is said.
-    """
+    """The types that matter to people, the most frequent first; nothing of records not read."""
     meant = [(kind, count) for kind, count in types.most_common() if kind not in _UNTOLD]
     kinds = ", ".join(f"{count} {kind}" for kind, count in meant[:5])
     if kinds:
@@ -437,9 +428,7 @@ def _types_in_words(types: Counter[str], records: int) -> str:
 
 
 def _other_differences(quorum: Quorum, told: set[str]) -> Iterator[BadRow]:
-    """Differences above the committed bound that are neither a tail nor of one epoch: no case is
-    passed over in silence.
-    """
+    """Differences above the committed bound that are neither a tail nor of one epoch."""
     lower = quorum.bounds.lower
     others = _outliers(
         quorum,
@@ -532,11 +521,7 @@ def _both_sides(quorum: Quorum, side: Side) -> dict[str, Any]:
 
 
 def _told(quorum: Quorum, log: LogView, rows: "np.ndarray[Any, np.dtype[np.int64]]") -> list[str]:
-    words = quorum.evidence.words
-    found = []
     # One batch may stand beside several of the other side.
-    for row in list(dict.fromkeys(rows.tolist()))[:_TOLD_RECORDS]:
-        base = int(log.evidence.log.base_offsets[row])
-        texts = words.get(log.evidence.log.id_text(row), ())
-        found += [f"{base + index}: {text}" for index, text in enumerate(texts)]
-    return found[:_TOLD_RECORDS]
+    first = list(dict.fromkeys(rows.tolist()))[:_TOLD_RECORDS]
+    worded = (one for row in first for one in _worded(quorum, log, row).items())
+    return [f"{offset}: {text}" for offset, text in islice(worded, _TOLD_RECORDS)]

@@ -59,9 +59,7 @@ def _over_elections(quorum: Quorum) -> Coverage:
     a readiness probe that kills it.""",
 )  # fmt: skip
 def tenures(quorum: Quorum) -> Iterator[BadRow]:
-    """Leaders that go within a minute, one after the other; the one that leads now is not
-    counted.
-    """
+    """Leaders that go within a minute, one after the other, but for the one that leads now."""
     log, limits = quorum.newest_log, quorum.thresholds
     if log is None or busiest_hour(log)[0] > limits.elections_per_hour:
         return
@@ -303,9 +301,7 @@ def _not_replicated(
 
 
 def _alone_before(quorum: Quorum, epoch: int) -> int:
-    """How many epochs directly before this one are on a minority of the voters, too, and have
-    committed nothing.
-    """
+    """How many epochs directly before this one are on a minority of the voters, and uncommitted."""
     held = Counter(
         one
         for logs in quorum.holders.values()
@@ -346,7 +342,6 @@ def _why_unknown(quorum: Quorum) -> Reason:
         return "nothing at hand says who votes"
     if len(quorum.holders) < len(quorum.voter_set.ids):
         return missing_voters_text(quorum)
-    if any(one.problem for logs in quorum.holders.values() for log in logs
-           for one in log.evidence.segments):  # fmt: skip
+    if any(log.unread_segments for logs in quorum.holders.values() for log in logs):
         return "the log of a voter cannot be read"
     return None

@@ -62,9 +62,7 @@ _WITNESSES = (names.EPOCH_CHECKPOINT, names.QUORUM_STATE, names.INDEX, names.TIM
 
 
 def _copied_first(quorum: Quorum, log: LogView) -> bool:
-    """Whether the files beside a log tell of more only because they were copied after it: what
-    the node holds is not known then.
-    """
+    """Whether the files beside a log tell of more only because they were copied after it."""
     found = quorum.witnesses(log)
     if not found or may_be_unwritten(quorum, log):
         return False
@@ -91,15 +89,14 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
 )  # fmt: skip
 def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
-        found = quorum.witnesses(log)
-        led = led_beyond(quorum, log)
-        if found:
-            yield _lost_end(quorum, log, log.end_offset or 0, found)
-        elif led is not None:
-            yield _ends_before_its_followers(quorum, log, log.end_offset or 0, led)
+        if quorum.witnesses(log):
+            yield _lost_end(quorum, log)
+        elif (led := led_beyond(quorum, log)) is not None:
+            yield _ends_before_its_followers(quorum, log, led)
 
 
-def _ends_before_its_followers(quorum: Quorum, log: LogView, end: int, led: LedEpoch) -> BadRow:
+def _ends_before_its_followers(quorum: Quorum, log: LogView, led: LedEpoch) -> BadRow:
+    end = log.end_offset or 0
     is_one = led.end - end == 1
     it_is, it_was = ("it is", "it was") if is_one else ("they are", "they were")
     return BadRow(
@@ -119,22 +116,28 @@ def _ends_before_its_followers(quorum: Quorum, log: LogView, end: int, led: LedE
     )
 
 
-def _lost_end(quorum: Quorum, log: LogView, end: int, found: list[Witness]) -> BadRow:
-    furthest = found[0]
-    until = furthest.end_offset
+def _lost_end(quorum: Quorum, log: LogView) -> BadRow:
+    end, found = log.end_offset or 0, quorum.witnesses(log)
+    furthest, until = found[0], found[0].end_offset
+    holders, them = _holders(quorum, log, until), "it" if until - end == 1 else "them"
+    held = f"No copy at hand holds {them}."
+    if holders:
+        held = f"{sentence(holding(holders))} {them} intact."
+    elif partly := _holders(quorum, log, end + 1):
+        held = f"{sentence(holding(partly))} a part of {them}."
     # A node with a voter's id is told as one, whatever its directory id says.
     role = "voter" if quorum.is_voter_by_id(log.evidence) else quorum.role(log.evidence)
-    severity, advice = _what_to_do(quorum, log, end, found, role)
+    severity, advice = _what_to_do(quorum, log, role)
     return BadRow(
         log.label,
-        f"{_ends_before(log, end, found)} {_held_by(quorum, log, end, until, found)}{_beside(log, until)} {_committed(quorum, end, until)} {advice}",
+        f"{_ends_before(log, end, found)} {held}{_beside(log, until)} {_committed(quorum, end, until)} {advice}",
         furthest.path or log.evidence.folder,
         offset=end,
         end_offset=until,
         severity=severity,
         evidence={
             "witnesses": [{"end_offset": one.end_offset, "says": one.words} for one in found[:8]],
-            "held_intact_by": _holders(quorum, log, end, until, found),
+            "held_intact_by": holders,
             "committed_lower": quorum.bounds.lower,
             "role": role,
         },
@@ -162,10 +165,11 @@ def _committed(quorum: Quorum, start: int, end: int) -> str:
     return f"Whether {'it was' if end - start == 1 else 'they were'} committed is not known."
 
 
-def _holders(quorum: Quorum, log: LogView, start: int, end: int, found: list[Witness]) -> list[str]:
+def _holders(quorum: Quorum, log: LogView, end: int) -> list[str]:
     """Who holds what is lost: those that have its epochs where these are known, and, where that of its
     beginning is not, that have not left the history that the log is of.
     """
+    start, found = log.end_offset or 0, quorum.witnesses(log)
     known = [(at, epoch) for epoch, at in log.epoch_entries if start <= at < end]
     if found[0].end_offset == start + 1:
         known += [(start, one.epoch) for one in found if one.epoch is not None]
@@ -182,21 +186,8 @@ def _holders(quorum: Quorum, log: LogView, start: int, end: int, found: list[Wit
     return [one.label for one in held if is_known or quorum.leaves(one.label, end) > start]
 
 
-def _held_by(quorum: Quorum, log: LogView, start: int, end: int, found: list[Witness]) -> str:
-    them = "it" if end - start == 1 else "them"
-    holders = _holders(quorum, log, start, end, found)
-    if holders:
-        return f"{sentence(holding(holders))} {them} intact."
-    partly = _holders(quorum, log, start, start + 1, found)
-    if partly:
-        return f"{sentence(holding(partly))} a part of {them}."
-    return f"No copy at hand holds {them}."
-
-
 def _beside(log: LogView, until: int) -> str:
-    """The files of the folder that may hold the rest of the log, under names that Kafka does not
-    read.
-    """
+    """The files of the folder that may hold the rest of the log, under names not read by Kafka."""
     last = log.evidence.segments[-1].base_offset
     beside = [one.rsplit("/", 1)[-1] for one in log.evidence.set_aside]
     found = [one for one in beside if last <= int(one[:20]) < until]
@@ -207,9 +198,7 @@ def _beside(log: LogView, until: int) -> str:
     return f" Look into {some(found)} beside the log: what is missing may be there.{but}"
 
 
-def _what_to_do(
-    quorum: Quorum, log: LogView, end: int, found: list[Witness], role: str
-) -> tuple[Severity | None, str]:
+def _what_to_do(quorum: Quorum, log: LogView, role: str) -> tuple[Severity | None, str]:
     """How bad a lost end is, and what to do."""
     if may_be_unwritten(quorum, log):
         return (
@@ -218,7 +207,8 @@ def _what_to_do(
             "No log at hand holds a record of that epoch, so nothing that was committed is lost. "
             "The node may start.",
         )
-    if copied_first(quorum, log, found[0].end_offset):
+    furthest = quorum.witnesses(log)[0]
+    if copied_first(quorum, log, furthest.end_offset):
         return (
             "info",
             "The node was writing while its files were copied, and its log was copied first. "
@@ -230,7 +220,7 @@ def _what_to_do(
             "This node does not vote, and fetches what it lacks from the leader again. "
             "Keep the folder until a majority of the voters is known to hold what is lost here.",
         )
-    is_torn = found[0].is_of_the_damage and end >= quorum.bounds.lower
+    is_torn = furthest.is_of_the_damage and (log.end_offset or 0) >= quorum.bounds.lower
     return (
         "warning" if is_torn else None,
         "Do not start this node: it would vote, and could be elected, as if these records had never been. "
@@ -262,6 +252,9 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         return
     wanted = {*members.ids, *bounds.missing_voters}
     at_hand = len(wanted) - len(bounds.missing_voters)
+    copied = f"{at_hand} of {len(wanted)} voters {'was' if at_hand == 1 else 'were'} copied"
+    if not at_hand:
+        copied = "none of the voters was copied"
     decides = at_hand < bounds.majority
     consequence = (
         "That is less than a majority: nothing here says how far the quorum has committed beyond its snapshots, or whether the copies at hand are up to date."
@@ -292,7 +285,7 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
         told += f" While that change may not be committed, {votes} as before it."
     yield BadRow(
         None,
-        f"{sentence(missing_voters_text(quorum))}: {_copied(at_hand, len(wanted))}. {consequence}{advice} {told}",
+        f"{sentence(missing_voters_text(quorum))}: {copied}. {consequence}{advice} {told}",
         severity="info" if pulled is not None or len(moved) == len(bounds.missing_voters) else None,
         evidence={
             "pulled": None if pulled is None else pulled.label,
@@ -308,12 +301,6 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
 def _elsewhere(nodes: list[int]) -> str:
     are = "Node {} is" if len(nodes) == 1 else "Nodes {} are"
     return f"{are.format(numbers(nodes))} here with another disk"
-
-
-def _copied(count: int, total: int) -> str:
-    if count == 0:
-        return "none of the voters was copied"
-    return f"{count} of {total} voters {'was' if count == 1 else 'were'} copied"
 
 
 @check(

@@ -70,18 +70,14 @@ def is_left_config(told: Sequence[KeyDifference]) -> bool:
 
 
 def scram_lost(quorum: Quorum, found: ImageComparison) -> list[User]:
-    """The users whom Kafka's loader may have lost, where two images differ by nothing else but
-    left configs.
-    """
+    """The users whom Kafka's loader may have lost, where nothing else differs but left configs."""
     others = (one for one in found.differences if not one.stale_config)
     lost = [_scram_lost(quorum, one, found) for one in others]
     return [one for one in lost if one is not None] if all(lost) else []
 
 
 def _scram_lost(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> User | None:
-    """The user whom one of both images lacks, where another one of its mechanism was removed: below
-    a base nobody knows.
-    """
+    """The user whom one image lacks, where another one of its mechanism may have been removed."""
     if not is_scram_user(one) or not (found.has_base or one.change == "removed"):
         return None
     mechanism, name = json.loads(one.key.partition(":")[2])
@@ -90,9 +86,7 @@ def _scram_lost(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> U
 
 
 def image_note(quorum: Quorum, found: ImageComparison) -> str | None:
-    """What of Kafka's own could have made two images differ, where they differ by more than left
-    configs.
-    """
+    """What of Kafka's own could have made two images differ, by more than left configs."""
     causes = [_cause(quorum, one, found) for one in found.differences if not one.stale_config]
     if causes and all(causes):
         return " ".join(dict.fromkeys(filter(None, causes)))
@@ -100,9 +94,7 @@ def image_note(quorum: Quorum, found: ImageComparison) -> str | None:
 
 
 def _cause(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> str | None:
-    """What of Kafka's own may have made one object differ: in its snapshot, or in the one that the
-    replay begins with.
-    """
+    """What of Kafka's own may have made one object differ, in its snapshot or the replay's base."""
     if _scram_lost(quorum, one, found) is not None:
         return LOST_SCRAM
     if one.key.startswith(f"configs:[{TOPIC_RESOURCE},"):

@@ -93,9 +93,7 @@ def row(found: Health, message: str, severity: Severity | None = None, **evidenc
 
 
 def by_text(told: Iterable[tuple[str, str]]) -> str:
-    """What is to be said of each name, as sentences; names of which the same is said stand
-    together.
-    """
+    """What is to be said of each name, as sentences; names with the same stand together."""
     groups: dict[str, list[str]] = {}
     for name, text in told:
         groups.setdefault(text, []).append(name)

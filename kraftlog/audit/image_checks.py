@@ -42,9 +42,7 @@ def _rows(quorum: Quorum, name: str) -> Iterator[BadRow]:
 
 
 def _grouped(comparisons: list[ImageComparison]) -> list[list[ImageComparison]]:
-    """What one replica's snapshots hold wrong goes on from one to the next: those that show nothing
-    new belong to the first that does.
-    """
+    """What one replica's snapshots hold wrong, each with those after it that show nothing new."""
     groups: list[list[ImageComparison]] = []
     newest: dict[str, list[ImageComparison]] = {}
     for one in sorted(comparisons, key=lambda one: one.end_offset):

@@ -49,9 +49,7 @@ class SnapshotImage:
 
 @dataclass(slots=True)
 class Images:
-    """The images of snapshots, by their content; `refused` is what of each cannot be loaded, also of
-    those that are not kept any more.
-    """
+    """Images of snapshots, by content; `refused`: what of each cannot be loaded, kept or not."""
 
     records: Records
     topics: Topics
@@ -94,9 +92,7 @@ def doubt_of(view: SnapshotView) -> str | None:
 
 
 def images_apart(expected: Known, found: Known) -> tuple[tuple[KeyDifference, ...], int]:
-    """(the first differences, how many there are) of a state against the one that is expected, as
-    everyone may see them.
-    """
+    """(first differences, how many) of a state against the expected one, as all may see them."""
     return images_differ(*states_apart(expected, found))
 
 

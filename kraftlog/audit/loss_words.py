@@ -44,9 +44,7 @@ def known_losses(quorum: Quorum, of: str, offset: int) -> list[Row] | None:
 
 
 def apart_words(quorum: Quorum, label: str, other: str) -> str:
-    """A sentence that names what differs between the states of two replicas, and begins with a
-    blank; nothing where that is not known.
-    """
+    """What differs between the states of two replicas, after a blank; nothing where not known."""
     state = quorum.evidence.state
     known = state.apart.get((label, other)) if state else None
     if known is None or known.objects is None:

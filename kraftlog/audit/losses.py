@@ -66,25 +66,31 @@ def cuts_of(quorum: Quorum) -> list[Cut]:
 
 
 def losses_of(quorum: Quorum, records: Records, cuts: Iterable[Cut]) -> dict[Cut, Losses]:
-    """What goes with the end of each log; where its state there cannot be rebuilt, that it is not
-    known.
-    """
-    images = Images(records, Topics())
+    """What goes with the end of each log, or that its state there cannot be rebuilt."""
+    replays = _Replays(quorum, records)
     found = {}
     for of, offset in cuts:
-        states = _states(quorum, records, images, of, offset)
+        states = replays.of_cut(of, offset)
         found[of, offset] = Losses(offset, None) if states is None else _told(offset, *states)
     return found
+
+
+def lost_fields(
+    quorum: Quorum, records: Records, of: str, offset: int
+) -> Iterator[Difference] | None:
+    """The same field by field, from the state without the records; None: it cannot be rebuilt."""
+    states = _Replays(quorum, records).of_cut(of, offset)
+    return None if states is None else differences(*states)
 
 
 def apart_in(quorum: Quorum, records: Records) -> dict[tuple[str, str], Losses]:
     """What copies that differ in committed data have otherwise than those that they are held
     against, at the end of what both hold: of the first few pairs, as each takes two replays.
     """
-    images = Images(records, Topics())
+    replays = _Replays(quorum, records)
     found = {}
     for names, side in list(_sides(quorum).items())[:PAIRS_KEPT]:
-        states = _both(quorum, records, images, side)
+        states = replays.of_both(side)
         if states is not None:
             found[names] = _told(_shared_end(side), *states)
     return found
@@ -94,7 +100,7 @@ def apart_fields(
     quorum: Quorum, records: Records, names: tuple[str, str]
 ) -> Iterator[Difference] | None:
     """The same of one pair, field by field; None where it cannot be rebuilt."""
-    states = _both(quorum, records, Images(records, Topics()), _sides(quorum)[names])
+    states = _Replays(quorum, records).of_both(_sides(quorum)[names])
     return None if states is None else differences(*states)
 
 
@@ -109,87 +115,71 @@ def _shared_end(side: Side) -> int:
     return min(side.comparison.one.end_offset or 0, side.comparison.other.end_offset or 0)
 
 
-def _both(
-    quorum: Quorum, records: Records, images: Images, side: Side
-) -> tuple[State, State] | None:
-    """The states of the other copy and of the one that stands against it."""
-    logs, ends = (side.comparison.other, side.comparison.one), (_shared_end(side),)
-    at = [_at(quorum, records, images, one, side.run.start, ends) for one in logs]
-    return states_apart(at[0][0], at[1][0]) if all(at) else None
+_Two = tuple[State, State] | None
+"""Two states, of the partitions only those that differ; None where they cannot be rebuilt."""
 
 
-def lost_fields(
-    quorum: Quorum, records: Records, of: str, offset: int
-) -> Iterator[Difference] | None:
-    """The same as a diff, field by field, of the state without the records to that with them; None
-    where it cannot be rebuilt.
-    """
-    images = Images(records, Topics())
-    states = _states(quorum, records, images, of, offset)
-    return None if states is None else differences(*states)
+class _Replays:
+    """Where the states of a quorum's logs come from; a snapshot is loaded once for all of them."""
 
+    def __init__(self, quorum: Quorum, records: Records) -> None:
+        self.quorum, self.records = quorum, records
+        self.images = Images(records, Topics())
 
-def _states(
-    quorum: Quorum, records: Records, images: Images, of: str, offset: int
-) -> tuple[State, State] | None:
-    """The states at an offset and at the end of a log; of the partitions only those that differ."""
-    if (cut := quorum.cut_off.get(of)) is not None:
-        return _cut_off(quorum, records, images, cut) if cut.is_seen else None
-    log = quorum.by_label[of]
-    end = max(offset, log.end_offset or 0)
-    found = _at(quorum, records, images, log, offset, (offset, end))
-    return states_apart(*found) if found else None
+    def of_both(self, side: Side) -> _Two:
+        """The states of the other copy and of the one that stands against it."""
+        logs, ends = (side.comparison.other, side.comparison.one), (_shared_end(side),)
+        at = [self._at(one, side.run.start, ends) for one in logs]
+        return states_apart(at[0][0], at[1][0]) if all(at) else None
 
+    def of_cut(self, of: str, offset: int) -> _Two:
+        """The states at an offset and at the end of a log."""
+        if (cut := self.quorum.cut_off.get(of)) is not None:
+            return self._cut_off(cut) if cut.is_seen else None
+        log = self.quorum.by_label[of]
+        end = max(offset, log.end_offset or 0)
+        found = self._at(log, offset, (offset, end))
+        return states_apart(*found) if found else None
 
-def _cut_off(
-    quorum: Quorum, records: Records, images: Images, cut: CutOff
-) -> tuple[State, State] | None:
-    """The states where a snapshot's history was cut and at its end, but for what the log that goes on
-    without it has alike by now.
-    """
-    log, ends = cut.log, (cut.start, cut.log.end_offset or 0)
-    held = _at(quorum, records, images, log, cut.start, ends)
-    image = images.of(cut.snapshot) if held else None
-    if image is None:
-        return None
-    before, after = states_apart(held[0], image.known)
-    missing = {(one.table, one.key) for one in meant(*states_apart(held[1], image.known))}
-    for one in list(differences(before, after)):
-        if (one.table, one.key) not in missing:
-            before.set(one.table, one.key, after.get(one.table, one.key))
-    return before, after
-
-
-def _at(
-    quorum: Quorum,
-    records: Records,
-    images: Images,
-    log: LogView,
-    offset: int,
-    ends: tuple[int, ...],
-) -> list[Known]:
-    """The states of a log at some offsets in their order, from the newest snapshot below `offset`
-    on, of whatever copy; none where they cannot be rebuilt.
-    """
-    held, own = Held.shared(quorum, log), whole_log(log)
-    base, known = held.base_for(offset), Known(images.topics)
-    reached, found = 0, list[Known]()
-    if base is not None:
-        image = images.of(base)
+    def _cut_off(self, cut: CutOff) -> _Two:
+        """The states where a snapshot's history was cut and at its end, but for what the log that
+        goes on without it has alike by now.
+        """
+        log, ends = cut.log, (cut.start, cut.log.end_offset or 0)
+        held = self._at(log, cut.start, ends)
+        image = self.images.of(cut.snapshot) if held else None
         if image is None:
+            return None
+        before, after = states_apart(held[0], image.known)
+        missing = {(one.table, one.key) for one in meant(*states_apart(held[1], image.known))}
+        for one in list(differences(before, after)):
+            if (one.table, one.key) not in missing:
+                before.set(one.table, one.key, after.get(one.table, one.key))
+        return before, after
+
+    def _at(self, log: LogView, offset: int, ends: tuple[int, ...]) -> list[Known]:
+        """The states of a log at some offsets in their order, from the newest snapshot below
+        `offset` on, of whatever copy; none where they cannot be rebuilt.
+        """
+        held, own = Held.shared(self.quorum, log), whole_log(log)
+        base, known = held.base_for(offset), Known(self.images.topics)
+        reached, found = 0, list[Known]()
+        if base is not None:
+            image = self.images.of(base)
+            if image is None:
+                return []
+            known, reached = image.known.fork(), base.end_offset
+        elif not held.begins_at_zero:
             return []
-        known, reached = image.known.fork(), base.end_offset
-    elif not held.begins_at_zero:
-        return []
-    if held.reach(reached) < ends[-1]:
-        return []
-    for end in ends:
-        windows = records.windows(own, *own.between(reached, end))
-        reached = go_on(known.advance, windows, reached, end)
-        if reached < end:
+        if held.reach(reached) < ends[-1]:
             return []
-        found.append(known.fork() if end != ends[-1] else known)
-    return found
+        for end in ends:
+            windows = self.records.windows(own, *own.between(reached, end))
+            reached = go_on(known.advance, windows, reached, end)
+            if reached < end:
+                return []
+            found.append(known.fork() if end != ends[-1] else known)
+        return found
 
 
 # --- as objects ----------------------------------------------------------------------------------

@@ -117,9 +117,7 @@ def _hole_words(log: LogView, hole: Hole) -> str:
 
 
 def _unexplained(log: LogView) -> Iterator[Hole]:
-    """Holes that no other check tells: nothing that is damaged or unread stands between the two
-    batches.
-    """
+    """Holes that no other check tells: nothing damaged or unread stands between the two batches."""
     columns = log.evidence.log
     unread = {i for i, one in enumerate(log.evidence.segments) if one.problem is not None}
     over = _over_limit(log)
@@ -145,9 +143,7 @@ def _begins_empty(log: LogView) -> bool:
 
 
 def _overlaps(log: LogView) -> Iterator[BadRow]:
-    """Batches that begin at or before the end of one before them; those that stand one after the
-    other are told together.
-    """
+    """Batches that begin at or before the end of one before them; neighbours are told together."""
     columns = log.evidence.log
     usable = np.zeros(len(columns), np.bool_)
     usable[log.rows] = True

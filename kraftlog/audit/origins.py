@@ -75,15 +75,11 @@ _ABOVE = {
 """What tables and commands go by: they are declared in rooms above, which an audit does not open."""
 
 
-def _feeds() -> dict[str, tuple[str, ...]]:
-    places = {f"check {one.name}": one.goes_by for one in CATALOGUE} | _ABOVE
-    names = dict.fromkeys(name for goes_by in places.values() for name in goes_by)
-    return {
-        name: tuple(place for place, goes_by in places.items() if name in goes_by) for name in names
-    }
-
-
-FEEDS = _feeds()
+_PLACES = {f"check {one.name}": one.goes_by for one in CATALOGUE} | _ABOVE
+FEEDS = {
+    name: tuple(place for place, goes_by in _PLACES.items() if name in goes_by)
+    for name in dict.fromkeys(name for goes_by in _PLACES.values() for name in goes_by)
+}
 """What each value feeds: checks, as they declare it, tables, commands. An option that is not named
 here says where and how a run works, and changes no answer.
 """

@@ -211,9 +211,7 @@ def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 def _to_bring_back(found: Health, brokers: Sequence[int]) -> str:
-    """What is to be done with brokers that are not in sync: those that are away, then those that
-    run.
-    """
+    """What is to be done with brokers that are not in sync: those away, then those that run."""
     away = [one for one in brokers if not found.alive(one)]
     running = [one for one in brokers if found.alive(one)]
     told = [f"Start what is missing: {_brokers(away)}."] if away else []
@@ -266,9 +264,7 @@ def unclean(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 def _how_unclean(one: Partition) -> str:
-    """Who was elected, when, how often; without offsets, so one election of many partitions is
-    told once.
-    """
+    """Who was elected, when, how often; without offsets, so that many partitions are told once."""
     state = "still marked as recovering" if one.is_recovering else "recovered since"
     if one.unclean is None:
         return f"elected before the records at hand, led by broker {one.leader} now ({state})"
@@ -329,7 +325,9 @@ def _no_directories(quorum: Quorum, found: Health) -> Reason:
 )  # fmt: skip
 def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for broker in sorted({one.broker for each in found.on_offline for one in each.offline}):
-        held = [one for one in found.on_offline if broker in _offline_brokers(one)]
+        held = [
+            one for one in found.on_offline if any(place.broker == broker for place in one.offline)
+        ]
         places = {
             place.directory for one in held for place in one.offline if place.broker == broker
         }
@@ -355,10 +353,6 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             one_in_sync=last,
             alone_there=alone,
         )
-
-
-def _offline_brokers(one: Partition) -> set[int]:
-    return {place.broker for place in one.offline}
 
 
 @health_check(

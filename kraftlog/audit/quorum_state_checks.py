@@ -165,9 +165,7 @@ def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
 
 
 def _unbroken(quorum: Quorum, end: int, group: list[tuple[int, VoterSet]]) -> bool:
-    """Whether some log shows that nothing changed between a snapshot's end and the first of its
-    group.
-    """
+    """Whether a log shows that nothing changed between a snapshot's end and its group's first."""
     if not group:
         return True
     low, high = sorted((end, group[0][0]))

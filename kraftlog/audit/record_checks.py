@@ -79,9 +79,7 @@ class _Place:
 
 
 def remarkable_places(quorum: Quorum) -> Iterator[_Place]:
-    """Every batch with remarkable content: of each replica those of its log, then those of the
-    checkpoints that were read.
-    """
+    """Batches with remarkable content: by replica, its log's, then those of checkpoints read."""
     contents = quorum.evidence.contents
     for log in quorum.logs:
         columns = log.evidence.log
@@ -339,9 +337,7 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _starts_with(quorum: Quorum, replica: str, place: _Place) -> bool:
-    """Whether a start of a replica reads such a record of its log: it begins with the batch at the
-    end of the newest snapshot.
-    """
+    """Whether a start reads such a record: it begins with the batch at the newest snapshot's end."""
     found = [one for one in quorum.loadable_snapshots(replica) if one.is_named_as_shipped]
     last = int(place.batches.last_offsets[place.row])
     return place.in_log and all(last >= one.end_offset for one in found[-1:])

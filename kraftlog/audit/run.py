@@ -70,9 +70,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """All results of one quorum; findings are sorted by severity, then in the order of the
-    catalogue.
-    """
+    """All results of one quorum; findings by severity, then in the order of the catalogue."""
 
     results: tuple[CheckResult, ...]
     findings: tuple[Finding, ...]
@@ -100,9 +98,7 @@ class AuditResult:
 
 
 def exit_code_of(findings: Sequence[Row], checks: Sequence[Row], fail_on: str, strict: bool) -> int:
-    """`AuditResult.exit_code`, of the rows of both. A check that failed counts where its findings
-    are lost.
-    """
+    """`AuditResult.exit_code` of rows; a check that failed counts where its findings are lost."""
     if fail_on != "never":
         told = {one["check"] for one in findings}
         lost = (one for one in checks if one["result"] == FAILED and one["check"] not in told)
@@ -222,9 +218,7 @@ def _finding(check: Check, quorum: Quorum, row: BadRow) -> Finding:
 
 
 def brief_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """The text; where it has more characters than the limit, its beginning and its end, where
-    messages say what to do.
-    """
+    """The text; of one longer than the limit its beginning and its end, which says what to do."""
     if len(text) <= limit:
         return text
     head, tail = text[: limit * 2 // 3], text[-limit // 4 :]
@@ -232,9 +226,7 @@ def brief_text(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def brief(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """The evidence under all of its keys, with values that together have about EVIDENCE_LIMIT
-    characters at most.
-    """
+    """The evidence under all its keys, with values of about EVIDENCE_LIMIT characters together."""
     room = _Room(EVIDENCE_LIMIT)
     return {key: _kept(value, room) for key, value in evidence.items()}
 

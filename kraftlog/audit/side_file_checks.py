@@ -125,9 +125,7 @@ def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Itera
 
 
 def _begun(quorum: Quorum, log: LogView, epoch: int) -> tuple[int, str] | None:
-    """Where an epoch begins that began before this log does, by which replica of the same history:
-    the first one that tells it.
-    """
+    """Where an epoch begins below this log, by the first replica of its history that tells it."""
     start = log.start_offset or 0
     told = [
         (at, begins, label)
@@ -141,9 +139,7 @@ def _begun(quorum: Quorum, log: LogView, epoch: int) -> tuple[int, str] | None:
 
 
 def _is_other(offset: int, start_offset: int, first: bool) -> bool:
-    """Whether an entry is not that of an epoch's start; only the first one is ever cut to a later
-    offset.
-    """
+    """Whether an entry is not that of an epoch's start; the first alone may be cut to a later one."""
     return offset < start_offset or (offset > start_offset and not first)
 
 
@@ -274,9 +270,7 @@ def _index_problem(
 
 
 def _are_of_cut_tail(log: LogView, index: IndexEvidence, wrong: set[int]) -> bool:
-    """Whether the entries that are wrong may be those of a tail that Kafka has cut: the last ones,
-    which new entries have not reached yet.
-    """
+    """Whether wrong entries may be of a tail that was cut: the last ones, not yet written over."""
     first, end = min(wrong, default=0), log.end_offset or 0
     behind = range(first, len(index.offsets))
     left = all(one in wrong or int(index.offsets[one]) >= end for one in behind)
@@ -284,22 +278,19 @@ def _are_of_cut_tail(log: LogView, index: IndexEvidence, wrong: set[int]) -> boo
 
 
 def _orphan(log: LogView, index: IndexEvidence) -> BadRow:
+    todo = "No offset is missing there, and Kafka deletes such an index at its next start."
+    if index.base_offset == log.end_offset:
+        todo = (
+            "The log ends where its segment began, so nothing shows that anything stood there. "
+            "If the node was running, copy it again; if not, delete the index: Kafka does so at its next start."
+        )
     return BadRow(
         log.label,
-        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it. {_orphan_words(log, index)}",
+        f"The index {index.path.rsplit('/', 1)[-1]} has no segment beside it. {todo}",
         index.path,
         offset=index.base_offset,
         evidence={"entries": len(index.offsets)},
     )
-
-
-def _orphan_words(log: LogView, index: IndexEvidence) -> str:
-    if index.base_offset == log.end_offset:
-        return (
-            "The log ends where its segment began, so nothing shows that anything stood there. "
-            "If the node was running, copy it again; if not, delete the index: Kafka does so at its next start."
-        )
-    return "No offset is missing there, and Kafka deletes such an index at its next start."
 
 
 def _entries(log: LogView, segment: SegmentEvidence, index: IndexEvidence) -> tuple[Longs, str]:

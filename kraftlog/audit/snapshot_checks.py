@@ -554,9 +554,7 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _who_covers(quorum: Quorum, log: LogView, start: int, at: int) -> tuple[list[str], str]:
-    """Who has a snapshot that reaches a log's start, or else files that give the state at an offset;
-    and what to do.
-    """
+    """Who has a snapshot that reaches a log's start, or files that give one; and what to do."""
     reaching = (one for one in quorum.credible_snapshots if one.end_offset >= start)
     best, holders = best_cover(log, reaching)
     if best is not None:

@@ -31,9 +31,7 @@ CLOSE_MS, CLOSE_BYTES, CLOSE_COUNT = 60_000, 1 << 20, 3
 
 
 def _nodes(quorum: Quorum) -> list[LogView]:
-    """The logs of nodes, which take snapshots; a pulled copy does not. A log that begins above 0
-    without any is told elsewhere.
-    """
+    """The logs of nodes that take snapshots; one above 0 without any is told elsewhere."""
     return [
         log
         for log in quorum.logs

@@ -119,7 +119,7 @@ def _removed(step: Incoming) -> Iterator[Said]:
     assert isinstance(delete, Delete)
     key = table.key_of(delete.shaped(step.state, step.data))
     known = step.state.get(table.name, key)
-    if known is not None and _is_of_its_epoch(known, step.data):
+    if known is not None and known.get("brokerEpoch") == step.data.get("brokerEpoch"):
         return
     what = object_name(Change(table.name, key, step.data, None), str)
     why, kind = "which does not exist there", CONTROLLERS_STOP[step.type]
@@ -133,10 +133,6 @@ def _removed(step: Incoming) -> Iterator[Said]:
         {"kind": kind, "stops": CONTROLLERS, "data": dict(step.data), **named},
         f"it removes {what}, {why}",
     )
-
-
-def _is_of_its_epoch(known: Data, data: Data) -> bool:
-    return bool(known.get("brokerEpoch") == data.get("brokerEpoch"))
 
 
 ISR_WITHIN_REPLICAS = state_check(
@@ -562,9 +558,7 @@ _JAVA_INT = re.compile(r"[+-]?\d+")
 
 
 def _is_java_int(text: str) -> bool:
-    """Whether Java's Integer.parseInt takes a text: of digits of any script, and no larger than an
-    int.
-    """
+    """Whether Java's Integer.parseInt takes a text: an int, in digits of any script."""
     return bool(_JAVA_INT.fullmatch(text)) and -LARGEST_INT - 1 <= float(text) <= LARGEST_INT
 
 

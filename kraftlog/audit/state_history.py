@@ -11,7 +11,7 @@ KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -91,9 +91,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Stop:
-    """A link in which the state is lost, from which offset on, and why; `label` is whose copy says
-    so.
-    """
+    """A link in which the state is lost, from which offset on, why, and by whose copy (`label`)."""
 
     label: str
     offset: int
@@ -101,9 +99,7 @@ class _Stop:
 
 
 class StateHistory:
-    """The fold over one quorum's history, and what it finds on its way. Where a run has `told` it,
-    no record is read again.
-    """
+    """The fold over one quorum's history. Where a run has `told` it, no record is read again."""
 
     def __init__(self, quorum: Quorum, records: Records, told: Told | None = None) -> None:
         self.quorum, self.records, self.told = quorum, records, told
@@ -125,6 +121,11 @@ class StateHistory:
             for one in (told.issues, told.rules.issues):
                 self.issues.merge(one)
             self._rules = replace(told.rules, issues=self.issues)
+        before = None if told is None else told.before
+        self._compared_before: Mapping[Snapshot, Compared] = before.compared if before else {}
+        self._refused_before: Mapping[Snapshot, SnapshotRefusal | None] = (
+            before.refusals if before else {}
+        )
         self._lines: list[_Line] = []
         self._health: Health | None = None
         self._asked = {
@@ -283,9 +284,7 @@ class StateHistory:
         self.ranges.append((start, end))
 
     def _advance(self, line: _Line, window: RecordWindow, *, is_first: bool) -> None:
-        """Take in one window; from a record of a newer Kafka on, what the state should be is not
-        known.
-        """
+        """Take in one window; behind a record of a newer Kafka the state is in doubt."""
         doubt = None if line.doubt else _first_in(window, self._doubts)
         watched = window if doubt is None else window.between(window.start_offset, doubt.offset)
         if is_first and line.doubt is None:
@@ -346,13 +345,9 @@ class StateHistory:
         known: dict[Compared, list[SnapshotView]] = defaultdict(list)
         rest: list[SnapshotView] = []
         for one in snapshots:
-            found = self._compared_before(one)
+            found = self._compared_before.get(content_of(one))
             (rest if found is None else known[found]).append(one)
         return sorted([*known.values(), *self._equal_groups(rest, EQUALS)], key=len, reverse=True)
-
-    def _compared_before(self, one: SnapshotView) -> Compared | None:
-        before = None if self.told is None else self.told.before
-        return None if before is None else before.compared.get(content_of(one))
 
     def _skip_base(self, one: SnapshotView) -> None:
         again = " again" if self.ranges else ""
@@ -386,7 +381,7 @@ class StateHistory:
         return _Line(image.known.fork(), basis, one.replica, group, _labels(group), image.doubt)
 
     def _witness(self, group: list[SnapshotView]) -> None:
-        found = self._compared_before(group[0])
+        found = self._compared_before.get(content_of(group[0]))
         if found is not None:
             compared = [(self._lines[0], *found)]
         else:
@@ -447,9 +442,7 @@ class StateHistory:
     def _witness_in_doubt(
         self, group: list[SnapshotView], image: SnapshotImage, doubt: str
     ) -> None:
-        """Equal states are judged all the same; others are no fault of the snapshot. A state in
-        doubt goes on from the snapshot's.
-        """
+        """Equal states are judged all the same; a state in doubt goes on from the snapshot's."""
         if not images_apart(self._lines[0].state, image.known)[1]:
             self.judged.add(EQUALS)
         else:
@@ -493,9 +486,7 @@ class StateHistory:
             line.doubted = []
 
     def _agreement(self) -> None:
-        """The same id on several replicas: the state that the history refused, or the smaller
-        group, is the odd one.
-        """
+        """The same id on several replicas: what history refused, or the smaller group, is odd."""
         by_id: dict[tuple[int, int], list[SnapshotView]] = defaultdict(list)
         for one in self.quorum.own_snapshots:
             if one.is_complete and one.end_offset:
@@ -539,11 +530,9 @@ class StateHistory:
 
     def _load(self, one: SnapshotView) -> bool:
         """Ask what of a snapshot cannot be loaded, as far as it was not asked before."""
-        before = None if self.told is None else self.told.before
-        known = {} if before is None else before.refusals
         key, content = content_of(one), one.evidence.batches.ids.tobytes()
-        if key in known:
-            self.refusals[key] = known[key]
+        if key in self._refused_before:
+            self.refusals[key] = self._refused_before[key]
         elif content in self._images.refused or self._images.of(one) is not None:
             self.refusals[key] = self._images.refused[content]
         return key in self.refusals
@@ -572,9 +561,7 @@ def _first_in(window: RecordWindow, doubts: Sequence[_Doubt]) -> _Doubt | None:
 
 
 def _remarks(links: Chain) -> tuple[dict[int, _Stop], list[_Doubt]]:
-    """The links after which the state is not known, and the records that put it in doubt, in offset
-    order.
-    """
+    """Links after which the state is not known, and records that put it in doubt, by offset."""
     stops: dict[int, _Stop] = {}
     doubts: list[_Doubt] = []
     for at, issue in _issues(links):

@@ -91,18 +91,14 @@ class Rule(Generic[Asked]):
 
 @dataclass(frozen=True, slots=True)
 class RecordRule(Rule[Incoming]):
-    """Asked of each record of some types, with the state that it meets; not of partitions'
-    records.
-    """
+    """Asked of each record of some types, with the state that it meets; not of partitions'."""
 
     types: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RowRule(Rule[Version]):
-    """Asked of each row of a table that a record leaves behind. `suspects`: the same over columns,
-    for partitions.
-    """
+    """Asked of each row that a record leaves in a table. `suspects`: by columns, for partitions."""
 
     table: str
     suspects: Suspects

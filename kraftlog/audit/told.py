@@ -113,9 +113,7 @@ class Told:
         led: dict[int, list[Led]],
         holds_records: bool,
     ) -> None:
-        """Take in what the partitions' records have shown: all of them, or those behind what an
-        earlier run has judged.
-        """
+        """Take in what the partitions' records have shown, behind those judged before."""
         self.holds_records |= holds_records
         self.partitions = partitions
         self.issues.merge(issues)

@@ -23,9 +23,7 @@ from kraftlog.quorum.snapshots import SnapshotView
 
 
 def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | None]:
-    """Offsets [start, end) that a range of a segment's bytes held, by the batches around it; end
-    None at the log's end.
-    """
+    """Offsets [start, end) that a range of a segment's bytes held; end None at the log's end."""
     columns = log.evidence.log
     before = (columns.file[log.rows] < segment) | (
         (columns.file[log.rows] == segment) & (columns.positions[log.rows] < position)
@@ -110,9 +108,7 @@ def _end_in_common(quorum: Quorum, log: LogView) -> int:
 
 
 def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
-    """Whether a copy remembers what its node voted, and holds the log up to an offset, undamaged and
-    as the others hold it.
-    """
+    """Whether a copy knows its vote, and holds the log up to an offset undamaged, as others do."""
     state = log.evidence.state_file
     is_damaged = log.holes or any(one.faults for one in log.evidence.segments)
     runs = (run for one in quorum.differing if one.one is log for run in one.runs)
@@ -284,9 +280,7 @@ def role_of(quorum: Quorum, log: LogView) -> Literal["controller", "broker"] | N
 
 
 def called(quorum: Quorum, log: LogView) -> str:
-    """A replica as a person calls it: controller 2, broker 12; by its folder where its role is not
-    known.
-    """
+    """A replica as a person calls it: controller 2; by its folder where its role is not known."""
     node, role = log.evidence.node_id, role_of(quorum, log)
     if node is None or role is None:
         return f"replica {log.label}"

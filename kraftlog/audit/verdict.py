@@ -106,7 +106,7 @@ def lagging(quorum: Quorum) -> tuple[Lag, ...]:
 
 
 def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
-    if any(one.problem for one in log.evidence.segments):
+    if log.unread_segments:
         return None
     end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
     behind = (newest.end_offset or 0) - end

@@ -263,14 +263,11 @@ class _Gone:
         """
         if not is_many(len(self.rows) - self.start, self.left(self.start, left)):
             return None
-        starts = merge(self._behind_pauses(), self._behind_young(), reverse=True)
+        behind_pauses = (one.at for one in reversed(self.pauses))
+        starts = merge(behind_pauses, self._behind_young(), reverse=True)
         latest = (at for at in islice(starts, _STARTS) if at > self.start)
         known = (*latest, self.start)
         return next((at for at in known if is_many(self.count(at), self.left(at, left))), None)
-
-    def _behind_pauses(self) -> Iterator[int]:
-        """Those that begin behind a pause, the latest first."""
-        return (one.at for one in reversed(self.pauses))
 
     def _behind_young(self) -> Iterator[int]:
         """The first ones to go behind each that came and went, the latest first."""

@@ -123,9 +123,7 @@ def add_roots(parser: argparse._ActionsContainer, *, required: bool = False) -> 
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
-    """Add what most commands over a quorum's copies take: `--input`, `--quorum-describe`,
-    `--format`.
-    """
+    """Add what most commands over copies take: `--input`, `--quorum-describe`, `--format`."""
     add_roots(parser, required=True)
     parser.add_argument("--quorum-describe", metavar="FILE", help=DESCRIBE_HELP)
     add_format(parser)

@@ -59,9 +59,7 @@ def _bad_crc(columns: BatchColumns, row: int) -> Fault:
 
 
 def tell_faults(rows: Iterable[Row]) -> bool:
-    """Tell the faults file by file, for a command whose rows have no place for them; returns whether
-    there are any.
-    """
+    """Tell the faults file by file, where rows have no place for them; whether there are any."""
     files = [list(found) for _, found in groupby(rows, key=lambda row: row["path"])]
     for found in islice(files, _TOLD_FILES):
         tell(_words(found[0], len(found) - 1))

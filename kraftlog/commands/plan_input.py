@@ -27,9 +27,7 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
 
 
 def add_link(parser: argparse.ArgumentParser) -> None:
-    """How the link is: `--latency` and `--timeout` are short for `--round-trip-ms` and
-    `--fetch-timeout-ms`.
-    """
+    """`--latency` and `--timeout` are short for `--round-trip-ms` and `--fetch-timeout-ms`."""
     positive: Any = partial(number_from, 1)
     parser.add_argument(
         "--bandwidth", type=positive, metavar="BYTES_PER_S", help="bandwidth of the link"

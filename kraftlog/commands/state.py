@@ -46,17 +46,11 @@ A state is that of all records below an offset. Which offset:
                          names, else by the newest complete snapshot of the replica itself
   --at-time TIME         as it was at a time: records before the first batch that is later
 """
-_STATE = (
-    "The records which, replayed from nothing, give a replica's state: in Kafka's form, sorted."
-)
 _DIFF = """\
 What differs between two states, by key and field. After an @ stands which state is meant: an
 offset (exclusive: A@7 holds 0 to 6), committed (see --quorum), or a time (ISO 8601); nothing: the
 log's end.
 """
-_CHECKPOINT = (
-    "Write a state as a snapshot file that Kafka itself loads. It holds secrets in clear text."
-)
 _RESTORABLE = """\
 From whose files can each replica's state be rebuilt? One row per replica, range of offsets (both
 ends included) and source: the replica itself, where its own files do, else every other replica
@@ -80,7 +74,7 @@ def _of_state(parser: argparse.ArgumentParser) -> None:
 @command(
     "state",
     "the state of one replica",
-    f"{_STATE}\n\n{PLACES}",
+    f"The records which, replayed from nothing, give a replica's state: in Kafka's form, sorted.\n\n{PLACES}",
     arguments=_of_state,
     examples="""
     kraftlog state replicas/1                                      at the log's end
@@ -152,7 +146,7 @@ def _of_checkpoint(parser: argparse.ArgumentParser) -> None:
 @command(
     "checkpoint",
     "write a state as a .checkpoint that Kafka loads",
-    f"{_CHECKPOINT}\n\n{PLACES}",
+    f"Write a state as a snapshot file that Kafka itself loads. It holds secrets in clear text.\n\n{PLACES}",
     arguments=_of_checkpoint,
     examples="""
     kraftlog checkpoint replicas/1 --at 176 --out DIR
@@ -277,9 +271,7 @@ def asked_place(chosen: argparse.Namespace) -> Place:
 
 
 def path_and_place(text: str) -> tuple[str, Place]:
-    """A path, with an offset, `committed` or an ISO 8601 time after its last @; a path that exists
-    is one.
-    """
+    """A path, and the offset, `committed` or ISO 8601 time after an @ that is no part of it."""
     path, at, place = text.rpartition("@")
     if not at or not place or Path(text).exists():
         return text, Place()
@@ -305,9 +297,7 @@ def one_replica(path: str) -> Replica:
 def images_of(
     chosen: argparse.Namespace, redactor: Redactor
 ) -> Callable[[str, Place], tuple[Image, Committed | None]]:
-    """Builds the image of the replica at a path, as `image_of` says; the quorum that `--quorum` names
-    is read once for all of them.
-    """
+    """Builds images as `image_of` says; the quorum of `--quorum` is read once for all of them."""
     options = load_options({"input": chosen.quorum or ()})
     quorum = collected(options.input, options, redactor) if chosen.quorum else None
     limits = limits_of(options, redactor)
@@ -322,9 +312,7 @@ def images_of(
 
 
 def _label_in(quorum: Quorum, replica: Replica, path: str) -> str:
-    """The label of the same folder among the quorum's replicas; a file belongs to the folder that
-    it lies in.
-    """
+    """The label of the same folder, or of that which the file lies in, among the quorum's."""
     own = Path(replica.folder).resolve()
     for one in quorum.replicas:
         if Path(one.folder).resolve() in (own, own.parent):

@@ -35,9 +35,7 @@ def number_from(least: int, text: str) -> int:
 
 
 def time_ms(text: str | None) -> int | None:
-    """Milliseconds since 1970 of an ISO 8601 time (UTC where it names no zone) or of a plain
-    number.
-    """
+    """Milliseconds since 1970 of an ISO 8601 time (UTC if it names no zone), or a plain number."""
     if text is None:
         return None
     if _MS.fullmatch(text):

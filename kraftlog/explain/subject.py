@@ -120,9 +120,7 @@ def subject_of(words: Sequence[str]) -> Subject:
 
 
 def subjects_of(words: Sequence[str]) -> list[Subject]:
-    """What the words can mean, the likeliest first: `orders-3` by itself is a topic of that name,
-    else a partition.
-    """
+    """What the words can mean, the likeliest first: `orders-3` is a topic, else a partition."""
     found = subject_of(words)
     is_bare = len(words) == 1 and found.kind == "topic" and found.name == words[0]
     if is_bare and _PARTITION.fullmatch(found.name):

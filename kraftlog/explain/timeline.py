@@ -61,9 +61,7 @@ class KnownHistory:
         return cls(leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown, end)
 
     def untold(self, subject: Subject) -> Iterator[Range]:
-        """The offsets (both ends included) that may have changed a subject, of which nothing can be
-        told.
-        """
+        """The offsets (both ends included) that may have changed a subject, and are not known."""
         for first, last in self.unknown:
             if subject.kind != "offsets" or (first < subject.end and last >= subject.first):
                 yield first, last
@@ -110,9 +108,7 @@ def timeline(
     between: tuple[int | None, int | None],
     accesses: Iterable[Access],
 ) -> Iterator[Entry]:
-    """The entries of a subject; only those between two times (ms, both inclusive) where they are
-    given.
-    """
+    """The entries of a subject; only those between two times (ms, both inclusive) if given."""
     names = TopicNames()
     log = sorted(accesses, key=lambda one: one.timestamp)
     for one in moments:

@@ -23,7 +23,7 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits, Window
 from kraftlog.pipeline.content_places import Places
 from kraftlog.pipeline.tasks import WrittenFile
-from kraftlog.quorum.detect import remarkable, type_counts
+from kraftlog.quorum.detect import metadata_versions, remarkable, type_counts
 from kraftlog.source.plan import Split
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import read_columns, write_file
@@ -90,7 +90,7 @@ def _contents_table(window: Window, decoded: Decoded) -> pa.RecordBatch:
     chosen = decoded.indexes.tolist()
     headers = window.batches.headers[chosen]
     ids = [window.batches.batch_ids[index] for index in chosen]
-    odd = remarkable(window, decoded)
+    odd = remarkable(window, decoded) | metadata_versions(decoded).keys()
     columns = {
         "batch_id": pa.array(ids, pa.string()),
         "base_offset": pa.array(headers["base_offset"].astype(np.int64)),

@@ -35,8 +35,8 @@ from kraftlog.log.storage import open_file
 from kraftlog.plain import counted
 from kraftlog.quorum.bootstrap import read_bootstrap
 from kraftlog.quorum.columns import ColumnBuilder
-from kraftlog.quorum.content import BatchRecords, decode_batch, describe
-from kraftlog.quorum.detect import remarkable, type_counts
+from kraftlog.quorum.content import decode_batch, describe
+from kraftlog.quorum.detect import JUDGED_BODIES, metadata_versions, remarkable, type_counts
 from kraftlog.quorum.divergence import Place, batches_to_describe
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
@@ -238,39 +238,35 @@ class Collector:
         """Look at batches by columns; only the remarkable ones are decoded one by one."""
         if not rows:
             return
-        limit = self.limits.decompressed_size_bytes
-        for decoded in decode_window(window, None, self.redactor, limit, rows, bodies=frozenset()):
-            odd = remarkable(window, decoded)
+        limit, bodies = self.limits.decompressed_size_bytes, JUDGED_BODIES
+        for decoded in decode_window(window, None, self.redactor, limit, rows, bodies=bodies):
+            odd, levels = remarkable(window, decoded), metadata_versions(decoded)
             for row in decoded.indexes.tolist():
                 batch_id = window.batches.batch_ids[row]
                 if batch_id in self._known:
                     continue
-                if batch_id not in odd:
-                    self._known[batch_id] = UNREMARKABLE
-                    continue
-                batch = window.batch(row)
-                self._remember(batch_id, decode_batch(batch, batch_id, self.redactor, limit))
+                content = None
+                if batch_id in odd:
+                    batch = window.batch(row)
+                    content = decode_batch(batch, batch_id, self.redactor, limit).content
+                if batch_id in levels:
+                    content = replace(
+                        content or Content(batch_id), metadata_version=levels[batch_id]
+                    )
+                self._known[batch_id] = UNREMARKABLE if content is None else len(self.contents)
+                self.contents += [content] if content is not None else []
             yield decoded
 
-    def read_batch(self, batch_id: str, place: Place) -> BatchRecords | None:
-        """Decode one batch where it lies, unless the file has changed there."""
+    def batch_at(self, batch_id: str, place: Place) -> bytes | None:
+        """A batch where it lies, unless the file has changed there."""
         path, position, size = place
         try:
             with open_file(path) as file:
                 batch = file.read(position, size)
         except OSError:
             return None  # the walk has told, or the next one will tell, what became of the file
-        if content_hash(batch, self.limits.id_key) != batch_id or not crc_is_valid(batch):
-            return None
-        return decode_batch(batch, batch_id, self.redactor, self.limits.decompressed_size_bytes)
-
-    def _remember(self, batch_id: str, decoded: BatchRecords) -> int:
-        index = UNREMARKABLE
-        if decoded.content is not None:
-            index = len(self.contents)
-            self.contents.append(decoded.content)
-        self._known[batch_id] = index
-        return index
+        is_there = content_hash(batch, self.limits.id_key) == batch_id and crc_is_valid(batch)
+        return batch if is_there else None
 
 
 def segment_of(file: LogFile, first: int, end: int, faults: Iterable[Fault]) -> SegmentEvidence:
@@ -424,7 +420,10 @@ def evidence_by(
         limits=collector.limits,
     )
     words: dict[str, tuple[str, ...]] = {}
+    limit = collector.limits.decompressed_size_bytes
     for batch_id, place in batches_to_describe(Quorum(evidence).differing).items():
-        decoded = collector.read_batch(batch_id, place)
-        words[batch_id] = () if decoded is None else tuple(map(describe, decoded.records))
+        words[batch_id] = ()
+        if (batch := collector.batch_at(batch_id, place)) is not None:
+            decoded = decode_batch(batch, batch_id, collector.redactor, limit)
+            words[batch_id] = tuple(map(describe, decoded.records))
     return replace(evidence, words=words)

@@ -1,5 +1,5 @@
-"""What is remarkable in one record batch's bytes: control records, transactions, levels of
-metadata.version, and records that break a rule.
+"""What is remarkable in one record batch's bytes: control records, transactions, and records
+that break a rule.
 
 In: a batch whose CRC is right. Out: its decoded records and a `Content`, or None for the content of
 an ordinary batch. Runs once per distinct batch, in executors or on the driver. Source: KIP-630
@@ -36,7 +36,7 @@ from kraftlog.plain import counted
 from kraftlog.quorum.capping import capped
 from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.state.shapes import KRAFT_VERSION as KRAFT_LEVEL
-from kraftlog.state.shapes import METADATA_VERSION, newer_level
+from kraftlog.state.shapes import newer_level
 from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.wire import varint
 
@@ -99,10 +99,9 @@ def decode_batch(batch: bytes, batch_id: str, redactor: Redactor, limit: int) ->
     )
     controls = tuple(_control(one) for one in records if one.is_control)
     transactions = tuple(_control(one) for one in records if one.type in TRANSACTION_TYPES)
-    levels = tuple(_metadata_versions(records))
     content = None
-    if issues or controls or transactions or levels:
-        content = Content(batch_id, issues, controls, transactions, levels)
+    if issues or controls or transactions:
+        content = Content(batch_id, issues, controls, transactions)
     return BatchRecords(records, content)
 
 
@@ -155,12 +154,6 @@ def header_oddities(header: Any) -> Iterator[str]:
 
 
 _PRODUCER = ("producer_id", "producer_epoch", "base_sequence")
-
-
-def _metadata_versions(records: Iterable[Record]) -> Iterator[int]:
-    for one in records:
-        if one.type == FEATURE and one.data is not None and one.data["name"] == METADATA_VERSION:
-            yield int(one.data["featureLevel"])
 
 
 def _control(record: Record) -> ControlRecord:

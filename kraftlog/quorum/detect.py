@@ -1,11 +1,13 @@
 """Which batches of a window are remarkable, found by columns.
 
 In: a window, and what was decoded of it. Out: the ids of batches whose records a check may ask for
-(control records, transactions, levels of features, faults, records that break a rule), and how many
-records of each type there are. What is remarkable is then decoded by the definition.
+(control records, transactions, faults, records that break a rule), the level that metadata.version
+is set to, and how many records of each type there are. What is remarkable is then decoded by the
+definition.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +18,15 @@ from kraftlog.decode.rows import Decoded
 from kraftlog.log.batch import CODEC_MASK, PREFIX_SIZE
 from kraftlog.log.segment import Window
 from kraftlog.quorum.content import FEATURE, LZ4, odd_headers
+from kraftlog.state.shapes import METADATA_VERSION, newer_level
 from kraftlog.state.tables import TRANSACTION_TYPES
 
-_TELLING = TRANSACTION_TYPES | {FEATURE}
-"""Every batch with a record of these types is remarkable."""
+JUDGED_BODIES = frozenset({FEATURE})
+"""Of these types the fields are looked at; of the others it is enough that they decode."""
 
 
 def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
-    """Ids of the batches of a window whose records a check may ask for: the types of records, and that
-    they decode, are enough to tell.
-    """
+    """Ids of the batches of a window whose records a check may ask for."""
     batches = window.batches
     ids_at = dict(zip(batches.positions.tolist(), batches.batch_ids, strict=True))
     found = {
@@ -33,12 +34,33 @@ def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
     }
     for name, rows in (*decoded.control.items(), *decoded.records.items()):
         ids = rows.column("batch_id")
-        if name not in decoded.control and name not in _TELLING:
-            ids = ids.filter(_breaks_a_rule(rows))
+        if name not in decoded.control and name not in TRANSACTION_TYPES:
+            ids = ids.filter(_breaks_a_rule(rows, name))
         found |= set(pc.unique(ids.cast(pa.string())).to_pylist())
     odd = np.flatnonzero(batches.crc_valid & odd_headers(batches.headers))
     rows = (*odd.tolist(), *decoded.odd, *_may_be_refused(window, decoded).tolist())
     return frozenset(found | {batches.batch_ids[row] for row in rows})
+
+
+def metadata_versions(decoded: Decoded) -> dict[str, int]:
+    """The level that metadata.version is set to, by the ids of the batches that set it. A first batch
+    of a snapshot has one such record, and thousands of others.
+    """
+    rows = decoded.records.get(FEATURE)
+    if rows is None:
+        return {}
+    batch_ids = rows.column("batch_id").cast(pa.string()).to_pylist()
+    return {
+        batch_id: one["featureLevel"]
+        for batch_id, one in zip(batch_ids, _features(rows), strict=True)
+        if one is not None and one["name"] == METADATA_VERSION
+    }
+
+
+def _features(rows: pa.RecordBatch) -> list[dict[str, Any] | None]:
+    """The bodies of FeatureLevelRecords, None where that is not known; there are few of them."""
+    given = rows.column(FEATURE.lower()).to_pylist()
+    return [one and {"name": one["name"], "featureLevel": one["feature_level"]} for one in given]
 
 
 def _may_be_refused(window: Window, decoded: Decoded) -> npt.NDArray[np.int64]:
@@ -111,7 +133,7 @@ def type_counts(window: Window, decoded: Decoded, chosen: Sequence[int]) -> pa.L
     return pa.ListArray.from_arrays(pa.array(offsets), cells).cast(TYPE_COUNTS)
 
 
-def _breaks_a_rule(rows: pa.RecordBatch) -> pa.Array:
+def _breaks_a_rule(rows: pa.RecordBatch, name: str) -> pa.Array:
     """The rules of `content`, as one mask over many records."""
     shifted = pc.not_equal(rows.column("offset_delta"), rows.column("record_index"))
     masks = [
@@ -121,6 +143,9 @@ def _breaks_a_rule(rows: pa.RecordBatch) -> pa.Array:
         pc.is_valid(rows.column("raw")),
         pc.is_valid(rows.column("unknown_tagged_fields")),
     ]
+    if name == FEATURE:
+        newer = [one is not None and newer_level(one) is not None for one in _features(rows)]
+        masks.append(pa.array(newer, pa.bool_()))
     for mask in masks:
         shifted = pc.or_(shifted, mask)
     return shifted

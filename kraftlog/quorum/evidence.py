@@ -123,14 +123,14 @@ class Content:
     """What is remarkable in one batch's records: known once, however many replicas hold the batch.
 
     Of `issues` the first of each kind are kept, and the last of these says how many more there are.
-    `levels` are those that it sets metadata.version to.
+    `metadata_version` is the level that it sets it to.
     """
 
     batch_id: str
-    issues: tuple[RecordIssue, ...]
-    controls: tuple[ControlRecord, ...]
-    transactions: tuple[ControlRecord, ...]
-    levels: tuple[int, ...] = ()
+    issues: tuple[RecordIssue, ...] = ()
+    controls: tuple[ControlRecord, ...] = ()
+    transactions: tuple[ControlRecord, ...] = ()
+    metadata_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -364,9 +364,10 @@ class LogView:
     def metadata_versions(self) -> list[tuple[int, int]]:
         """(offset, level) of each batch that sets metadata.version."""
         return [
-            (int(self.base[index]), content.levels[-1])
+            (int(self.base[index]), content.metadata_version)
             for index in self.remarkable.tolist()
-            if (content := self.content(int(self.rows[index]))) is not None and content.levels
+            if (content := self.content(int(self.rows[index]))) is not None
+            and content.metadata_version is not None
         ]
 
     def covers(self, start: int, end: int) -> bool:

@@ -6,7 +6,7 @@ the evidence that `collect` would gather from the files. For logs too long to de
 record.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.log.batch import read_batches
 from kraftlog.log.directory import LogFile
 from kraftlog.log.fault import Fault, FaultKind
+from kraftlog.log.segment import Window
 from kraftlog.quorum.collector import Collector, segment_of, snapshot_of
 from kraftlog.quorum.columns import ColumnBuilder
-from kraftlog.quorum.divergence import Place
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     BatchColumns,
@@ -96,9 +97,11 @@ class RecordedCollector(Collector):
         content = np.full(len(ids), UNREMARKABLE, np.int32)
         odd = pc.and_(pc.is_in(ids, value_set=self.recorded.remarkable), rows.column("crc_valid"))
         positions, sizes = _numbers(rows, "position"), _numbers(rows, "size_bytes")
-        for row in np.flatnonzero(odd.to_numpy()).tolist():
-            place = path, int(positions[row]), int(sizes[row])
-            content[row] = self._content_at(ids[row].as_py(), place)
+        chosen = np.flatnonzero(odd.to_numpy())
+        names = ids.take(chosen).to_pylist()
+        places = zip(names, positions[chosen].tolist(), sizes[chosen].tolist(), strict=True)
+        self._look_up(path, [one for one in places if one[0] not in self._known])
+        content[chosen] = [self._known.get(one, UNREMARKABLE) for one in names]
         return BatchColumns(
             file=np.full(len(ids), index, np.int32),
             positions=positions,
@@ -115,12 +118,18 @@ class RecordedCollector(Collector):
             content=content,
         )
 
-    def _content_at(self, batch_id: str, place: Place) -> int:
-        known = self._known.get(batch_id)
-        if known is not None:
-            return known
-        decoded = self.read_batch(batch_id, place)
-        return UNREMARKABLE if decoded is None else self._remember(batch_id, decoded)
+    def _look_up(self, path: str, places: Sequence[tuple[str, int, int]]) -> None:
+        """Look at batches of one file, given by id, position and size, in windows as long as those of
+        files.
+        """
+        windows = np.cumsum([size for *_, size in places]) // self.limits.window_size_bytes
+        for number in np.unique(windows).tolist():
+            chosen = (places[one] for one in np.flatnonzero(windows == number).tolist())
+            found = (self.batch_at(batch_id, (path, at, size)) for batch_id, at, size in chosen)
+            raw = b"".join(batch for batch in found if batch is not None)
+            held, key = len(raw), self.limits.id_key
+            batches, _ = read_batches(raw, 0, held, 0, held, lambda *_: True, key)
+            self._content_of(Window(0, raw, batches))
 
 
 def fault_of(row: dict[str, Any]) -> Fault:

@@ -295,8 +295,9 @@ class SnapshotView:
     def metadata_version(self) -> int | None:
         """The level that it sets metadata.version to, where it was looked at."""
         told = self.evidence.batches.content
-        held = (self.contents[index].levels for index in told[told != UNREMARKABLE].tolist())
-        return next((levels[-1] for levels in held if levels), None)
+        contents = (self.contents[index] for index in told[told != UNREMARKABLE].tolist())
+        levels = (one.metadata_version for one in contents)
+        return next((level for level in levels if level is not None), None)
 
     @property
     def voters(self) -> "tuple[tuple[int, str | None], ...] | None":

@@ -63,9 +63,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class OldBroker:
-    """A broker that the image knows, and the ids of its log directories: as it registered, else as
-    the copy of its disk says.
-    """
+    """A registered broker, and the ids of its log directories: as registered, else by its disk."""
 
     id: int
     directories: tuple[str, ...]

@@ -22,7 +22,6 @@ from kraftlog.quorum.epochs import EpochVector, claimed_by
 from kraftlog.quorum.evidence import (
     BatchColumns,
     Content,
-    Longs,
     ReplicaEvidence,
     SegmentEvidence,
     SideFile,
@@ -62,7 +61,10 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
                 )
                 for each in shipped
             ),
-            *(_unfound(path, *known) for path, known in misnamed.items()),
+            *(
+                SnapshotFile(SnapshotId(*known), _not_found(path), is_found=False)
+                for path, known in misnamed.items()
+            ),
         ),
         cut,
         tuple(
@@ -127,9 +129,7 @@ def _recovered(one: ReplicaEvidence) -> tuple[SegmentEvidence | None, int, str |
 
 
 def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
-    """A torn or missing end behind the header is not noticed; a file that is too large, and anything
-    else that cannot be read, is.
-    """
+    """A torn end behind the header is not noticed; a file too large, or not to be read, is."""
     if one.evidence.problem:
         return one.evidence.problem
     if one.evidence.size_bytes > FILE_LIMIT_BYTES:
@@ -222,7 +222,7 @@ def _why_unread(file: SideFile) -> str | None:
 
 def _bad_records(batches: BatchColumns, contents: tuple[Content, ...]) -> Iterator[BadRecord]:
     """Kafka decodes every record that it replays, and takes no batch without one."""
-    for row in _without_records(batches).tolist():
+    for row in np.flatnonzero(batches.crc_valid & (batches.record_counts < 1)).tolist():
         base, last = int(batches.base_offsets[row]), int(batches.last_offsets[row])
         yield BadRecord(base, "the batch there holds no record", last)
     yield from _issues(batches, contents, REFUSED)
@@ -240,10 +240,6 @@ def _begun_nowhere(quorum: Quorum, log: LogView) -> Iterator[BadRecord]:
         if one.type != BEGIN and is_controller(quorum, log.evidence):
             last = int(log.evidence.log.last_offsets[row])
             yield BadRecord(offset, "it ends a metadata transaction, and none is open", last)
-
-
-def _without_records(batches: BatchColumns) -> Longs:
-    return np.flatnonzero(batches.crc_valid & (batches.record_counts < 1))
 
 
 def _issues(
@@ -264,10 +260,6 @@ def _notes(log: LogView, end_row: int) -> Iterator[str]:
         if hole.row < end_row:
             yield f"{offsets_are(hole.start, hole.end)} missing, and Kafka does not notice"
             break
-
-
-def _unfound(path: str, epoch: int, end_offset: int) -> SnapshotFile:
-    return SnapshotFile(SnapshotId(epoch, end_offset), _not_found(path), is_found=False)
 
 
 def _not_found(path: str) -> str:

@@ -62,17 +62,18 @@ def outcomes(
     voters: Sequence[Voter], committed_end_offset: int, dead: Collection[int | None] = ()
 ) -> Iterator[Candidacy]:
     """One outcome per candidate; of two copies of one voter each stands, and either may vote. The
-    `dead` are counted as voters, and grant no vote.
+    `dead` are counted as voters, and neither stand nor grant a vote.
     """
-    for candidate in voters:
-        present = {one.voter_id for one in voters if candidate.counts(one)}
+    alive = [one for one in voters if one.voter_id not in dead]
+    for candidate in alive:
+        present = {one.voter_id for one in alive if candidate.counts(one)}
         named = {node for node, _ in candidate.electorate}
         missing = len(named - present - set(dead))
         majority = len(named) // 2 + 1
         stands = candidate.boots and candidate.counts(candidate)
         others = [
             one
-            for one in voters
+            for one in alive
             if one.boots
             and candidate.counts(one)
             and (one is candidate or one.voter_id != candidate.voter_id)

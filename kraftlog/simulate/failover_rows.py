@@ -9,7 +9,7 @@ before, so at most where its last batch begins. A later fetch that brings nothin
 no file holds that: the rows say what is at stake in the moment after a batch has come.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from itertools import permutations
@@ -21,7 +21,7 @@ from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
-from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
+from kraftlog.simulate.election import Candidacy, outcomes, vote_end
 from kraftlog.simulate.fetch import truncate
 from kraftlog.simulate.join_rows import replica_named
 from kraftlog.simulate.rows import Plans, likely_leaders
@@ -60,7 +60,7 @@ def failover(quorum: Quorum, dying: str | None) -> Failover:
     if log is None or log.label not in labels:
         raise InputError(f"{dead} is not a voter's copy: name one of {', '.join(labels)}")
     plans = Plans(quorum)
-    return Failover(plans, log, tuple(_elections(plans, plans.voters, {log.evidence.node_id})))
+    return Failover(plans, log, tuple(plans.elections({log.evidence.node_id})))
 
 
 def failover_rows(found: Failover, round_trip_ms: float) -> Iterator[Row]:
@@ -103,14 +103,6 @@ def _acknowledged(plans: Plans, logs: Collection[LogView]) -> int:
     return min(lower, ends[majority - 1]) if len(ends) >= majority else lower
 
 
-def _elections(
-    plans: Plans, voters: Sequence[Voter], dead: Collection[int | None]
-) -> Iterator[Candidacy]:
-    """What becomes of each voter's copy that stands while others are dead."""
-    standing = [one for one in voters if one.voter_id not in dead]
-    return outcomes(standing, plans.quorum.bounds.lower, dead)
-
-
 def _leads_next(plans: Plans, row: Row, gone: int | None) -> bool:
     """Whether the follower that has cut its log can be elected when the next leader dies too: by
     epochs it must win votes, and a majority must be alive.
@@ -121,7 +113,7 @@ def _leads_next(plans: Plans, row: Row, gone: int | None) -> bool:
         replace(one, log_end=vote_end(extent)) if one.label == name else one for one in plans.voters
     ]
     dead = {gone, logs[row["leader"]].evidence.node_id}
-    found = _elections(plans, voters, dead)
+    found = outcomes(voters, plans.quorum.bounds.lower, dead)
     return next(one for one in found if one.candidate == name).can_win is not False
 
 

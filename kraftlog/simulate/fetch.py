@@ -115,9 +115,7 @@ _RULES: dict[Dialect, Callable[[Extent, int, int], Answer]] = {
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A replica that fetches or is fetched from; `is_foreign` where it is of another cluster than
-    most.
-    """
+    """A replica that fetches or is fetched from; `is_foreign`: of another cluster than most."""
 
     label: str
     extent: Extent

@@ -98,9 +98,7 @@ class Transfer:
 
     @property
     def finishes(self) -> bool:
-        """Whether the timeout ever lets it finish. The links of this model are reliable: what
-        fits once fits every time.
-        """
+        """Whether the timeout lets it finish: links are reliable, what fits once always does."""
         return self.longest_response_ms <= self.timeout_ms
 
     @property
@@ -113,9 +111,7 @@ class Transfer:
 def least_bandwidth(
     chunk_bytes: int, round_trip_ms: int = 0, timeout_ms: int = FETCH_TIMEOUT_MS
 ) -> float | None:
-    """Bytes per second that a link must have for a chunk to arrive in time; None where the round
-    trip alone takes too long.
-    """
+    """Bytes/s a link needs for a chunk in time; None where the round trip alone takes too long."""
     left_ms = timeout_ms - round_trip_ms
     return chunk_bytes * 1000 / left_ms if left_ms > 0 else None
 
@@ -205,9 +201,7 @@ def _after(one: Transfer, requests: int, longest: int, log_size: int, load_rate:
 
 
 def _outliving(transfer_ms: float, interval_ms: float | None, kept: int) -> Row:
-    """How many snapshots are written meanwhile, and whether a download may last longer than what it
-    fetches is kept.
-    """
+    """How many snapshots are written meanwhile, and whether a download outlives what it fetches."""
     return {
         "newer_snapshots": round(transfer_ms / interval_ms, 3) if interval_ms else None,
         "kept_snapshots": kept,

@@ -26,9 +26,7 @@ class Case(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """One replica. `leader_high_watermark` is what the leader last told it, which may lie beyond
-    its own log end.
-    """
+    """One replica. `leader_high_watermark` is what the leader told it, perhaps beyond its own end."""
 
     log_start: int
     log_end: int

@@ -403,9 +403,7 @@ def _served(topic: Longs, brokers: Longs, count: int) -> tuple[Longs, Longs, Lon
 
 
 def _maps(parts: Sequence[tuple[Longs, Longs, Longs]], kind: pa.DataType) -> pa.Array:
-    """Maps of numbers, of each part where each map ends, and the keys and values; `_NOBODY` is
-    null.
-    """
+    """Maps of numbers: where each ends in each part, the keys, the values; `_NOBODY` is null."""
     nothing = np.empty(0, np.int64)
     sizes = np.concatenate([nothing, *(np.diff(ends, prepend=0) for ends, _, _ in parts)])
     keys = np.concatenate([nothing, *(keys for _, keys, _ in parts)])

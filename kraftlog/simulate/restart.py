@@ -8,7 +8,7 @@ voters that kept up with the leader, where a describe names them. Source: KIP-63
 Election", KAFKA-1211; KIP-595, KIP-836, KIP-853.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -123,12 +123,16 @@ class _Judge:
     _stuck = cached_property[frozenset[str]](
         lambda self: frozenset(one.log.label for one in stuck(self.quorum))
     )
+    _ends = cached_property[frozenset[Cut]](lambda self: frozenset(cuts_of(self.quorum)))
+    _unlearned = cached_property[dict[str, tuple[User, ...]]](
+        lambda self: lost_by_loading(self.quorum)
+    )
 
     def of(self, log: LogView) -> Restart:
         node = log.evidence.node_id
-        problem = next((one.problem for one in log.evidence.segments if one.problem), None)
-        if problem is not None:
-            return Restart(log.label, node, Safety.UNKNOWN, f"its log cannot be read ({problem})")
+        if log.unread_segments:
+            why = f"its log cannot be read ({log.unread_segments[0].problem})"
+            return Restart(log.label, node, Safety.UNKNOWN, why)
         role = self.quorum.role(log.evidence)
         if log.label in self.quorum.strays:
             why = "its log is of another quorum, and Kafka does not notice"
@@ -169,17 +173,9 @@ class _Judge:
         if (log.label, start) in self._ends:
             return replace(one, cut=(log.label, start))
         held = intact_elsewhere(self.quorum, log.label, start, log.end_offset)
-        is_alone = all(self._is_cut_below(other, log.end_offset or 0) for other in held)
+        cuts = (self.plans.boots[other].discarded_from_offset for other in held)
+        is_alone = all(cut is not None and cut < (log.end_offset or 0) for cut in cuts)
         return replace(one, is_alone=is_alone)
-
-    def _is_cut_below(self, label: str, end: int) -> bool:
-        """Whether a node's own start cuts its log below an offset."""
-        cut = self.plans.boots[label].discarded_from_offset
-        return cut is not None and cut < end
-
-    @cached_property
-    def _ends(self) -> frozenset[Cut]:
-        return frozenset(cuts_of(self.quorum))
 
     def _of_empty(self, log: LogView) -> Restart:
         """A node of whose log nothing is at hand, nor any file that Kafka writes beside one."""
@@ -297,11 +293,6 @@ class _Judge:
             yield Safety.UNKNOWN, why, None
 
     @cached_property
-    def _unlearned(self) -> dict[str, tuple[User, ...]]:
-        """The SCRAM users that a start loses."""
-        return lost_by_loading(self.quorum)
-
-    @cached_property
     def _beyond(self) -> dict[str, int]:
         """Where observers hold more than any voter at hand does."""
         starts = ((log.label, beyond_voters(self.quorum, log)) for log in self.quorum.peers)
@@ -325,14 +316,12 @@ class _Judge:
         return tuple(
             voter
             for voter, copies in self.quorum.holders.items()
-            if all(any(one.problem for one in log.evidence.segments) for log in copies)
+            if all(log.unread_segments for log in copies)
         )
 
     @cached_property
     def _needs(self) -> tuple[int, ...]:
-        """The voters whose copies are missing, or could not be read, and those that only a describe
-        names.
-        """
+        """The voters whose copies are missing or unread, and those that only a describe names."""
         told, nodes = self.quorum.unexplained_voters, {one.node_id for one in self.quorum.replicas}
         named = () if told is None else (one for one in told.ids if one not in nodes)
         missing = self.quorum.bounds.missing_voters
@@ -528,22 +517,16 @@ class _Judge:
         others = {node: held for node, held in self.quorum.holders.items() if node != own}
         if len(others) < majority:
             return ", but the quorum stands still while the node is down: the other voters at hand are not a majority"
-        weak = {node: self._weakness(held) for node, held in others.items()}
-        needed = [f"voter {node}, {why}" for node, why in weak.items() if why is not None]
+        weak = {node: [self._falls_short(log) for log in held] for node, held in others.items()}
+        needed = [f"voter {node}, {told[0]}" for node, told in weak.items() if None not in told]
         if len(others) - len(needed) >= majority:
             return ""
         return f"; but while the node is down the others are a majority only with {' and '.join(needed)}"
 
-    def _weakness(self, held: Sequence[LogView]) -> str | None:
-        """Why a voter may be none of a majority now, by its copies; None where one is as it should
-        be.
-        """
-        told = [self._falls_short(log) for log in held]
-        return None if None in told else told[0]
-
     def _falls_short(self, log: LogView) -> str | None:
+        """Why a voter may be none of a majority now, by a copy; None where that is as it should be."""
         quorum, end = self.quorum, log.end_offset or 0
-        if self._unread(log, votes=True) or any(one.problem for one in log.evidence.segments):
+        if self._unread(log, votes=True) or log.unread_segments:
             return "of which a file could not be read"
         if not self.plans.boots[log.label].boots:
             return "which would not start"

@@ -7,7 +7,7 @@ nodes as they are after they have started. Source: KIP-630 "Loading State and Fr
 Compaction", "Overview", "Design", "Changes to Leader Election", "Fetch", KAFKA-1211.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -91,9 +91,9 @@ class Plans:
             if not log.unreadable_end
         )
 
-    def elections(self) -> Iterator[Candidacy]:
-        """What becomes of each copy of a voter at hand that stands for election."""
-        return outcomes(self.voters, self.quorum.bounds.lower)
+    def elections(self, dead: Collection[int | None] = ()) -> Iterator[Candidacy]:
+        """What becomes of each copy of a voter at hand that stands for election; none of the dead does."""
+        return outcomes(self.voters, self.quorum.bounds.lower, dead)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:
         """Where a follower's history is not its leader's any more; its end where nothing at hand
@@ -150,8 +150,8 @@ def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[R
 def truncation_rows(
     quorum: Quorum, counted: TypeCounts, leaders: frozenset[str] | None = None
 ) -> Iterator[Row]:
-    """One row per ordered pair of one cluster whose logs are not equal, or those with certain
-    leaders. Nobody knows what a log has whose end could not be read: it is in no pair.
+    """One row per ordered pair of one cluster whose logs differ, or those with certain leaders.
+    Nobody knows what a log has whose end could not be read: it is in no pair.
     """
     plans = Plans(quorum)
     lower = quorum.bounds.lower
@@ -212,9 +212,7 @@ def likely_leaders(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> frozen
 
 
 def election_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
-    """One row per copy at hand whose node votes for another one; none where the voters are not
-    known.
-    """
+    """One row per copy at hand whose node votes for another one; none if no voters are known."""
     if quorum.voter_set is None:
         return
     for one in Plans(quorum, dialect).elections():

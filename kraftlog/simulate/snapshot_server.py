@@ -85,9 +85,7 @@ class Piece(NamedTuple):
 
 
 def fetch_snapshot(server: Server, ask: Ask, dialect: Dialect = Dialect.SHIPPED) -> Reply:
-    """Exactly as many bytes as are asked for while there are as many: a snapshot is not cut at its
-    batches.
-    """
+    """Exactly as many bytes as are asked for, while there are as many, whatever batch they cut."""
     size = server.sizes.get(ask.snapshot)
     if size is None or (dialect == Dialect.SHIPPED and ask.snapshot == BOOTSTRAP):
         return Reply(GONE)

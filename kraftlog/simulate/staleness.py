@@ -46,9 +46,7 @@ def known_watermarks(quorum: Quorum) -> dict[str, KnownWatermark]:
 
 
 def staleness_rows(quorum: Quorum) -> Iterator[Row]:
-    """One row per ordered pair: how far a reader that goes from one replica to the other may find
-    itself behind what it has seen.
-    """
+    """One row per ordered pair: how far a reader that goes from one to the other may fall back."""
     known = known_watermarks(quorum)
     for one, other in permutations(quorum.peers, 2):
         mine, theirs = known[one.label], known[other.label]

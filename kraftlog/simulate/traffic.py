@@ -43,9 +43,7 @@ class Traffic:
 def evenly(
     places: Iterable[Place], racks: Sequence[str], total: float | None, *, by_topic: bool = False
 ) -> Traffic:
-    """Each partition is read as much as each other, by each rack; or each topic, whatever its
-    number of partitions.
-    """
+    """Each partition, or topic whatever its number of partitions, is read alike by each rack."""
     every = list(places)
     sizes = Counter(topic for topic, _ in every)
     count = len(sizes) if by_topic else len(every)

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +14,16 @@ from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import bad_crc
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.tabular import batch_table, fault_table
+from kraftlog.log import names
+from kraftlog.log.batch import CONTROL
 from kraftlog.log.directory import Replica, find_replicas, record_files, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.pipeline.decode import decode
+from kraftlog.quorum import collector
 from kraftlog.quorum.collector import Collector, evidence_by
-from kraftlog.quorum.detect import remarkable, type_counts
+from kraftlog.quorum.content import BatchRecords, decode_batch
+from kraftlog.quorum.detect import metadata_versions, remarkable, type_counts
 from kraftlog.quorum.evidence import BatchColumns, QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.recorded import Recorded, RecordedCollector, fault_of
@@ -48,7 +53,7 @@ def recorded(replicas: list[Replica]) -> Recorded:
             bad = np.flatnonzero(~found.batches.crc_valid).tolist()
             found_faults += [bad_crc(found, index) for index in bad]
             (decoded,) = decode_window(found, None, REDACTOR, LIMITS.decompressed_size_bytes, valid)
-            odd |= remarkable(found, decoded)
+            odd |= remarkable(found, decoded) | metadata_versions(decoded).keys()
             ids = [found.batches.batch_ids[index] for index in valid]
             types |= zip(ids, type_counts(found, decoded, valid).to_pylist(), strict=True)
         batches[file.path] = pa.Table.from_batches(tables, BATCHES.schema)
@@ -98,6 +103,25 @@ KINDS = ("isolated", "legacy", "synthetic-every-type", "synthetic-every-control"
 @pytest.mark.parametrize("case", KINDS)
 def test_rows_tell_what_files_tell(case: str) -> None:
     assert_same(*both(DATA / case / "replicas"))
+
+
+def test_what_only_sets_a_level_is_not_gone_through_record_by_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A snapshot's first batch sets metadata.version, and may hold every partition."""
+
+    def is_control(batch: bytes, *rest: Any) -> BatchRecords:
+        assert batch[22] & CONTROL
+        return decode_batch(batch, *rest)
+
+    monkeypatch.setattr(collector, "decode_batch", is_control)
+    replicas = find_replicas([str(DATA / "steady-live" / "replicas" / "1")])
+    file = next(one for one in record_files(replicas) if one.kind == names.CHECKPOINT)
+    by_files = Collector(LIMITS, REDACTOR)
+    by_rows = RecordedCollector(LIMITS, REDACTOR, recorded=recorded(replicas))
+    for one in (by_files, by_rows):
+        one.snapshot(file)
+        assert {content.metadata_version for content in one.contents} > {None}
 
 
 def test_damage_is_told_alike(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.frames import FrameFault, read_frames
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import metadata_specs
-from kraftlog.quorum.detect import remarkable
+from kraftlog.quorum.detect import JUDGED_BODIES, metadata_versions, remarkable
 from kraftlog.state.encode import encode_batch, metadata_record
 from kraftlog.state.window import RecordWindow, ahead
 from tests.golden.cases import Replica
@@ -95,8 +95,9 @@ def test_what_is_remarkable_needs_few_bodies(case: str) -> None:
     for path in sorted(Replica(case, "0").log_dir.glob("*.log")):
         for window in windows(path):
             (every,) = decode_window(window, None, MASKED, DECOMPRESSED_LIMIT)
-            (few,) = decode_window(window, None, MASKED, DECOMPRESSED_LIMIT, bodies=frozenset())
+            (few,) = decode_window(window, None, MASKED, DECOMPRESSED_LIMIT, bodies=JUDGED_BODIES)
             assert remarkable(window, few) == remarkable(window, every)
+            assert metadata_versions(few) == metadata_versions(every)
             assert {name: rows.num_rows for name, rows in few.records.items()} == {
                 name: rows.num_rows for name, rows in every.records.items()
             }
