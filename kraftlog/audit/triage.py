@@ -236,8 +236,8 @@ def at_same_place(
 
 
 def replicas_text(labels: list[str]) -> str:
-    """Replicas in a sentence: replica 1, or replicas 1 and 3."""
-    return f"{'replica' if len(labels) == 1 else 'replicas'} {some(labels)}"
+    """Replicas in a sentence: replica 1, or replicas 1, 3 and 11."""
+    return f"{'replica' if len(labels) == 1 else 'replicas'} {some(sorted(labels, key=natural))}"
 
 
 def holding(labels: list[str]) -> str:

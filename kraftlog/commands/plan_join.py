@@ -5,7 +5,7 @@ In: parsed arguments. Out: rows on stdout, one per step or rule, the answer on s
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from kraftlog.audit.loss_words import loss_rows, lost_words
@@ -29,8 +29,7 @@ from kraftlog.quorum.settings import (
 )
 from kraftlog.relations import Row
 from kraftlog.report.rows import print_rows
-from kraftlog.simulate.election import Candidacy
-from kraftlog.simulate.failover_rows import TruncationRule, failover, failover_rows
+from kraftlog.simulate.failover_rows import Failover, TruncationRule, failover, failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP
 from kraftlog.simulate.join_rows import BANDWIDTH, in_words, joined
@@ -137,7 +136,7 @@ def _failover(chosen: argparse.Namespace) -> int:
     own = [row for row in rows if row["rule"] == str(TruncationRule.LEADER_EPOCH)]
     lost = at_risk(own)
     end = own[0]["acknowledged_end_offset"] if own else quorum.bounds.lower
-    summary = _summary(quorum, found.left, own, end, lost)
+    summary = _summary(found, own, end, lost)
     tell(summary + _later(quorum, end) + at_risk_words(quorum, end, lost, records))
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     return 0
@@ -175,13 +174,13 @@ def _later(quorum: Quorum, end: int) -> str:
     return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but {where}: copy again to know of them"
 
 
-def _summary(quorum: Quorum, left: Sequence[Candidacy], own: list[Row], end: int, lost: int) -> str:
+def _summary(found: Failover, own: list[Row], end: int, lost: int) -> str:
     """The answer in one sentence: what KRaft's own rule keeps."""
-    can_lead = {one.candidate: one.can_win for one in left}
+    quorum, left = found.plans.quorum, found.left
     alive = len(quorum.voter_set.ids if quorum.voter_set else ()) - 1
     if not left and alive >= quorum.bounds.majority:
         return "without the leader no copy of a voter is left (a disk that the voter set does not name is none): nothing tells who could take over"
-    if all(one is False for one in can_lead.values()):
+    if all(one.can_win is False for one in left):
         return "no voter at hand can take over: the quorum stands still until the leader is back"
     if not own:
         lacks = [
@@ -189,11 +188,11 @@ def _summary(quorum: Quorum, left: Sequence[Candidacy], own: list[Row], end: int
             for one in left
             if (at := one.lacks_committed_from_offset) is not None
         ]
-        return f"{_who_can(quorum, can_lead)}{''.join(lacks)}. What its followers keep, no other copy tells"
+        return f"{_who_can(found)}{''.join(lacks)}. What its followers keep, no other copy tells"
     if lost:
         risk = f"{counted(lost, 'offset')} {'is' if lost == 1 else 'are'} at risk"
         return f"of what the copies prove committed (below offset {end}), {risk}"
-    return f"{_who_can(quorum, can_lead)}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once{_stands_still(quorum)}"
+    return f"{_who_can(found)}. All that the copies prove committed (below offset {end}) is kept, even if the next leader dies at once{_stands_still(quorum)}"
 
 
 def _stands_still(quorum: Quorum) -> str:
@@ -204,14 +203,18 @@ def _stands_still(quorum: Quorum) -> str:
     return ". The quorum then stands still until one of the two is back with its disk"
 
 
-def _who_can(quorum: Quorum, can_lead: Mapping[str, bool | None]) -> str:
-    """Who takes over for certain, and who needs the votes of voters that nobody has copied."""
+def _who_can(found: Failover) -> str:
+    """Who takes over for certain, and who needs the votes of voters that have no readable copy."""
+    quorum = found.plans.quorum
     sure, open_ = (
-        sorted(one for one in can_lead if can_lead[one] is told) for told in (True, None)
+        sorted(one.candidate for one in found.left if one.can_win is told) for told in (True, None)
     )
-    missing = quorum.bounds.missing_voters
-    verb = "votes" if len(missing) == 1 else "vote"
-    votes = f"if {voters_text(missing)}, of which no copy is at hand, {verb} for it"
+    logs = [found.dead, *(quorum.by_label[one.candidate] for one in found.left)]
+    known = {log.evidence.node_id for log in logs}
+    silent = [one for one in (quorum.voter_set.ids if quorum.voter_set else ()) if one not in known]
+    verb = "votes" if len(silent) == 1 else "vote"
+    copy = "copy" if quorum.bounds.missing_voters == tuple(silent) else "readable copy"
+    votes = f"if {voters_text(silent)}, of which no {copy} is at hand, {verb} for it"
     words = [f"{replicas_text(sure)} can take over"] if sure else []
     words += [f"{replicas_text(open_)} may take over, {votes}"] if open_ else []
     return "; ".join(words)

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from kraftlog.commands.command import add_input, command, options_of
+from kraftlog.commands.faults import fault_rows, tell_faults
 from kraftlog.commands.values import local_argument
 from kraftlog.errors import InputError
 from kraftlog.pipeline.progress import waiting
@@ -76,5 +77,6 @@ def _recover(chosen: argparse.Namespace) -> int:
         print_rows([values], "json")
     else:
         print(text, end="")
+    tell_faults(fault_rows(quorum))
     tell(f"{out / 'plan.md'}: review it first; the checkpoints hold secrets in clear text")
     return 0

@@ -55,6 +55,10 @@ def unknown(found: Recovered) -> Iterator[str]:
     if found.bounds.open_voters:
         who = _voters(found.bounds.open_voters)
         yield f"What {who} held after the end of the copy: nothing proves that the log ended there."
+    for label, words in found.unread:
+        yield (
+            f"What {label} holds: {words}. Make it readable or copy it again, then plan anew: it may hold what no other copy does."
+        )
     for end in found.lost_ends:
         held = offsets_text(end.start_offset, end.end_offset)
         yield f"What {end.replica} held at {held}: {end.words}. It is lost, unless the rest of that log is found."

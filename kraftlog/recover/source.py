@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
+from kraftlog.log.names import CHECKPOINT, LOG
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
@@ -93,8 +94,9 @@ class Recovered:
     an open transaction is left out from `open_since` on. `bounds` and `cluster_id` are the old
     quorum's, `brokers` are those that it knows. `apart` are the copies and snapshots of other
     quorums, in words. `unseen` are the copies that leave the history out of sight, and how far
-    others confirm them; `lost_ends` is what files witness behind all that is held. The image begins
-    with a snapshot of `snapshot_of`, at `snapshot_end`, or with the log.
+    others confirm them; `lost_ends` is what files witness behind all that is held; `unread` are the
+    segments and snapshots that could not be read, by copy, in words. The image begins with a snapshot
+    of `snapshot_of`, at `snapshot_end`, or with the log.
     """
 
     image: Image
@@ -108,6 +110,7 @@ class Recovered:
     apart: tuple[str, ...] = ()
     unseen: tuple[tuple[str, int], ...] = ()
     lost_ends: tuple[LostEnd, ...] = ()
+    unread: tuple[tuple[str, str], ...] = ()
     open_since: int | None = None
     snapshot_end: int = 0
 
@@ -138,6 +141,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         tuple(_apart(quorum)),
         tuple(_unseen(quorum)),
         tuple(_lost_ends(quorum, image.end_offset)),
+        tuple(_unread(quorum)),
         open_since,
         0 if base is None else base.end_offset,
     )
@@ -160,6 +164,14 @@ def _lost_ends(quorum: Quorum, end: int) -> Iterator[LostEnd]:
         for one in quorum.witnesses(log)[:1]:
             if one.end_offset > start:
                 yield LostEnd(log.label, start, one.end_offset, one.words)
+
+
+def _unread(quorum: Quorum) -> Iterator[tuple[str, str]]:
+    """What may hold anything, for all that is known."""
+    for log in sorted(quorum.peers, key=lambda one: natural(one.label)):
+        for one in log.evidence.problems:
+            if one.kind in (CHECKPOINT, LOG) and not one.vanished:
+                yield log.label, one.words
 
 
 def _apart(quorum: Quorum) -> Iterator[str]:

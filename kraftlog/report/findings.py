@@ -149,13 +149,12 @@ def place_of(finding: Row) -> str:
     """The replica of a finding: its node first where the folder is called otherwise; of one that
     stands for several, all of them.
     """
-    if finding.get("same"):
-        return ", ".join(
-            sorted((str(row["replica"]) for row in (finding, *finding["same"])), key=natural)
-        )
-    label, node = str(finding["replica"]), finding["node_id"]
-    named = node is None or label.rsplit("/", 1)[-1] == str(node)
-    return label if named else f"node {node} in {label}"
+    places = []
+    for row in (finding, *finding.get("same", ())):
+        label, node = str(row["replica"]), row["node_id"]
+        named = node is None or label.rsplit("/", 1)[-1] == str(node)
+        places.append(label if named else f"node {node} in {label}")
+    return ", ".join(sorted(places, key=natural))
 
 
 def _print_finding(console: Console, finding: Row) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from kraftlog.plain import listed, sentence
+from kraftlog.plain import listed, natural, sentence
 from kraftlog.relations import Row
 
 _PLURAL = {
@@ -22,7 +22,6 @@ _PLURAL = {
     "names": "name",
     "was": "were",
 }
-_ROLE = re.compile(r"(controller|broker) (\d+)$")
 _NAMED = re.compile(r"(controller|broker) (\d.*)$")
 
 
@@ -38,18 +37,18 @@ def order_text(names: Iterable[str]) -> str:
 
 
 def nodes_text(names: Sequence[str]) -> str:
-    """Names of nodes in a sentence: controllers 1 and 3, broker 12."""
-    by_role: dict[str, list[int]] = {}
+    """Names of nodes in a sentence: controllers 1 and 2 (kafka-b), broker 12."""
+    by_role: dict[str, list[str]] = {}
     others = []
     for name in dict.fromkeys(names):
-        found = _ROLE.match(name)
+        found = _NAMED.match(name)
         if found:
-            by_role.setdefault(found[1], []).append(int(found[2]))
+            by_role.setdefault(found[1], []).append(found[2])
         else:
             others.append(name)
     parts = []
     for role in sorted(by_role, reverse=True):
-        told = [str(one) for one in sorted(by_role[role])]
+        told = sorted(by_role[role], key=natural)
         plural = "s" if len(told) > 1 else ""
         parts.append(f"{role}{plural} {listed(told)}")
     parts += others

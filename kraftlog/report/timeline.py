@@ -10,7 +10,7 @@ from rich.text import Text
 
 from kraftlog.explain.moments import SNAPSHOT
 from kraftlog.explain.timeline import Entry
-from kraftlog.plain import listed, printable
+from kraftlog.plain import listed, natural, printable
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import moment as time_of
 from kraftlog.report.terminal import console_on
@@ -63,7 +63,7 @@ def _apart(labels: tuple[str, ...], is_foreign: bool) -> str:
         why = "which is of another cluster" if is_one else "which are of another cluster"
     else:
         why = f"which {'departs' if is_one else 'depart'} from the others here"
-    return f"only in the {'log' if is_one else 'logs'} of {listed([*labels])}, {why}:"
+    return f"only in the {'log' if is_one else 'logs'} of {listed(sorted(labels, key=natural))}, {why}:"
 
 
 def _head(one: Entry) -> str:

@@ -16,8 +16,7 @@ from kraftlog.simulate.extent import Extent, SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One copy of a voter's log. `boots` is False where the node does not start with it, or where
-    nobody knows with what it would vote: no segment of it could be read.
+    """One copy of a voter's log. `boots` is False where the node does not start with it.
 
     `held_end_offset` is how far it holds what is committed, `electorate` are the voters that its
     own log names: it stands where it is among them, and counts their votes.

@@ -74,7 +74,9 @@ class Plans:
 
     @cached_property
     def voters(self) -> tuple[Voter, ...]:
-        """Each copy at hand whose node votes for another one, as it does once it has started."""
+        """Each copy at hand whose node votes for another one, as it does once it has started. Nobody
+        knows with what a node votes whose log's end could not be read: its voter is not at hand.
+        """
         return tuple(
             Voter(
                 log.label,
@@ -83,9 +85,10 @@ class Plans:
                 self.committed_reach(log),
                 self.quorum.electorates[log.label],
                 log.evidence.directory_id,
-                self.boots[log.label].boots and not log.unreadable_end,
+                self.boots[log.label].boots,
             )
             for log in self.quorum.electors
+            if not log.unreadable_end
         )
 
     def elections(self, dead: Collection[int | None] = ()) -> Iterator[Candidacy]:
@@ -131,17 +134,25 @@ def boot_rows(quorum: Quorum) -> Iterator[Row]:
 
 
 def fetch_rows(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> Iterator[Row]:
-    """One row per ordered pair: the follower's next fetch, and that leader's answer."""
+    """One row per ordered pair whose ends could be read: the follower's next fetch, and that
+    leader's answer.
+    """
     plans = Plans(quorum, dialect)
     apart = quorum.otherwise_named
-    peers = [Peer(log.label, plans.extent(log), log.label in apart) for log in quorum.logs]
+    peers = [
+        Peer(log.label, plans.extent(log), log.label in apart)
+        for log in quorum.logs
+        if not log.unreadable_end
+    ]
     return fetch_pairs(peers, dialect)
 
 
 def truncation_rows(
     quorum: Quorum, counted: TypeCounts, leaders: frozenset[str] | None = None
 ) -> Iterator[Row]:
-    """One row per ordered pair of one cluster whose logs differ, or those with certain leaders."""
+    """One row per ordered pair of one cluster whose logs differ, or those with certain leaders.
+    Nobody knows what a log has whose end could not be read: it is in no pair.
+    """
     plans = Plans(quorum)
     lower = quorum.bounds.lower
     types: dict[tuple[str, int], dict[str, int]] = {}
@@ -149,6 +160,8 @@ def truncation_rows(
         log = comparison.one
         mine, theirs = plans.extent(log), plans.extent(comparison.other)
         if leaders is not None and leader not in leaders:
+            continue
+        if log.unreadable_end or comparison.other.unreadable_end:
             continue
         if mine.end_offset == theirs.end_offset and not comparison.runs:
             continue

@@ -249,7 +249,7 @@ def test_what_two_replicas_hold_apart_is_told_once(capsys: pytest.CaptureFixture
     assert main(["explain", "174-178", "--input", str(DATA / "isolated" / "replicas")]) == 0
     lines = capsys.readouterr().out.splitlines()
     apart = [line for line in lines if line.startswith("only in the log")]
-    assert apart == ["only in the logs of 12 and 2, which depart from the others here:"]
+    assert apart == ["only in the logs of 2 and 12, which depart from the others here:"]
     assert "    controller 3 leads from here on, elected by 1, 3" in lines
 
 

@@ -23,6 +23,7 @@ from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
     Batch,
+    deny,
     feature,
     healthy_log,
     healthy_state,
@@ -452,3 +453,24 @@ def test_what_is_of_another_quorum_is_no_part_of_the_plan(tmp_path: Path) -> Non
     assert (plan["topics"], plan["end_offset"]) == (["a", "b", "c"], 13)
     (note,) = (one for one in plan["notes"] if one.startswith("Of another quorum"))
     assert "replica 9 and 00000000000000000040-0000000004.checkpoint of replica 1." in note
+
+
+def test_what_could_not_be_read_is_told_before_a_new_quorum_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two of three voters: they may hold what no other copy does."""
+    nodes = quorum(tmp_path / "old")
+    deny(monkeypatch, *nodes[:2])
+    plan = recover(tmp_path / "old", tmp_path / "new")
+    told = [one for one in plan["unknown"] if "could not be read" in one]
+    assert [one[:12] for one in told] == [
+        "What 1 holds",
+        "What 1 holds",
+        "What 2 holds",
+        "What 2 holds",
+    ]
+    assert told[0] == (
+        "What 1 holds: 00000000000000000000.log could not be read (Permission denied). "
+        "Make it readable or copy it again, then plan anew: it may hold what no other copy does."
+    )
+    assert capsys.readouterr().err.count("could not be read (Permission denied)") == 4

@@ -11,6 +11,9 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
@@ -492,3 +495,16 @@ def replace_batch(node: Node, base: int, make: Callable[[Batch], bytes]) -> int:
             segment.write_bytes(b"".join(parts))
             return position
     raise AssertionError(f"no batch begins at offset {base}")
+
+
+def deny(monkeypatch: pytest.MonkeyPatch, *nodes: Node) -> None:
+    """The segments are there, and cannot be opened."""
+    files = [one for node in nodes for one in node.folder.glob("*.log")]
+    opened = os.open
+
+    def refuse(path: Any, *rest: Any, **named: Any) -> int:
+        if Path(os.fsdecode(path)) in files:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *rest, **named)
+
+    monkeypatch.setattr(os, "open", refuse)

@@ -24,6 +24,7 @@ from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
     Batch,
+    deny,
     healthy_log,
     leader_change,
     overwrite,
@@ -333,3 +334,32 @@ def test_by_version_19_a_voter_without_its_snapshot_helps_a_log_that_lacks_commi
     steps = list(join_rows(found, "new", "1", Way(Link(1000, 10), dialect=Dialect.V19)))
     assert [one["what"] for one in steps] == ["started", "caught_up"]
     assert steps[-1]["log_end_offset"] == 0
+
+
+def test_a_log_that_cannot_be_read_is_not_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what 1 would cut, fetch, answer, lack, or vote: 2 and 3 have a majority still."""
+    nodes = quorum(tmp_path)
+    nodes[2].append(Batch(12, 2, (NO_OP,)))
+    deny(monkeypatch, nodes[0])
+    truncations, fetches, boots, elections = plans(tmp_path)
+    assert (boots["1"]["boots"], "Permission denied" in boots["1"]["reason"]) == (False, True)
+    assert set(truncations) == {("2", "3"), ("3", "2")}
+    assert set(fetches) == {("2", "3"), ("3", "2")}
+    assert {one: row["can_win"] for one, row in elections.items()} == {"2": None, "3": True}
+    assert (elections["2"]["granted_by"], elections["2"]["refused_by"]) == (["2"], ["3"])
+
+
+def test_who_waits_for_a_vote_of_a_log_that_cannot_be_read_may_win(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    deny(monkeypatch, *nodes[:2])
+    *_, elections = plans(tmp_path)
+    assert {one: row["can_win"] for one, row in elections.items()} == {"3": None}
+    monkeypatch.undo()
+    deny(monkeypatch, nodes[0])
+    assert main(["plan", "failover", "--leader", "2", "--input", str(tmp_path)]) == 0
+    says = "replica 3 may take over, if voter 1, of which no readable copy is at hand, votes for it. What its followers keep, no other copy tells"
+    assert says in capsys.readouterr().err

@@ -15,7 +15,7 @@ from kraftlog.commands.command import every_parser
 from kraftlog.pipeline import progress
 from kraftlog.report.findings import print_findings
 from kraftlog.report.judgement import Judged
-from kraftlog.report.once import order_text
+from kraftlog.report.once import nodes_text, order_text
 from kraftlog.report.rows import print_rows
 from tests.golden.cases import DATA
 from tests.unit.report_pages import VERDICT, finding
@@ -281,3 +281,22 @@ def test_nodes_are_told_in_their_order_whatever_their_folders_are_called() -> No
     assert order_text(["broker 12 (old)"]) == "broker 12 (old)"
     mixed = ["controller 4", "controller 5", "broker 12", "replica a"]
     assert order_text(mixed) == "controllers 4 → 5, then broker 12, then replica a"
+
+
+def test_nodes_stand_in_order_whatever_their_folders_are_called() -> None:
+    hosts = ["broker 12", "controller 3", "controller 1 (kafka-b)", "controller 11", "replica x"]
+    assert nodes_text(hosts) == "controllers 1 (kafka-b), 3 and 11, broker 12, replica x"
+    assert nodes_text(["broker 12", "controller 2 (1)"]) == "controller 2 (1) and broker 12"
+
+
+def test_equal_findings_name_the_node_of_a_folder_that_is_called_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The folders 1 and 2 were exchanged: 1 holds what node 2 has."""
+    copies = tmp_path / "copies"
+    for folder, node in {"1": "2", "2": "1", "3": "3", "11": "11", "12": "12"}.items():
+        shutil.copytree(DATA / "isolated" / "replicas" / node, copies / folder)
+    assert main(["audit", "--input", str(copies)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "uncommitted_tail_diverged [12, node 2 in 1] Controller 2 (1) and broker 12 carry" in out
+    assert "controllers 1 (2) and 3: nothing is lost" in out

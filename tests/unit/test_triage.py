@@ -312,6 +312,7 @@ def test_small_words() -> None:
     assert and_more(1234) == " 1,234 more like it are on this replica."
     assert replicas_text(["1"]) == "replica 1"
     assert replicas_text(["1", "2", "3"]) == "replicas 1, 2 and 3"
+    assert replicas_text(["1", "11", "12", "2", "3", "4"]) == "replicas 1, 2, 3, 4 and 2 more"
     assert [holding(["1"]), holding(["1", "2"])] == ["replica 1 holds", "replicas 1 and 2 hold"]
     assert numbers(range(1, 11)) == "1, 2, 3, 4, 5, 6, 7, 8, 9 and 10"
     assert numbers(range(1, 12)) == "1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"
