@@ -16,6 +16,7 @@ from tests.unit.audit_logs import (
     Node,
     copied_at,
     describe,
+    frame,
     healthy_log,
     healthy_state,
     leader_change,
@@ -872,6 +873,19 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     nodes[0].meta(node_id=2)
     nodes[1].meta(node_id=1)
+
+
+@fault(
+    "record_decodes", "critical", "3", 5, AT[4], "the header says 2 records, the batch holds 1",
+    also="committed_data_consistent log_matching",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A record was taken out, and the header left as it was: the log goes on where that says, so
+    the batch stands in its place, and is held against those of the others.
+    """
+    replace_batch(
+        nodes[2], 4, lambda one: replace(one, payload=frame(0, None, one.values[0])).raw()
+    )
 
 
 def _delta(node: Node, base: int) -> None:
