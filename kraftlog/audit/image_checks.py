@@ -21,7 +21,7 @@ from kraftlog.audit.grouping import (
 )
 from kraftlog.audit.triage import replicas_text
 from kraftlog.explain.words import scram_user_text
-from kraftlog.plain import counted, some
+from kraftlog.plain import counted, natural, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, written_since
@@ -36,7 +36,7 @@ def _rows(quorum: Quorum, name: str) -> Iterator[BadRow]:
     left = [one for one in apart if is_left_config(one.differences)]
     others = [one for one in apart if not is_left_config(one.differences)]
     for first, *later in _grouped(others):
-        yield _comparison_row(quorum, first, later)
+        yield _comparison_row(quorum, first, later, _alike(quorum, first, others))
     if left and not (name == AGREE and _is_told(state, left)):
         yield _left_row(left)
 
@@ -59,6 +59,29 @@ def _shows_no_more(first: ImageComparison, one: ImageComparison) -> bool:
     told = {found.text for found in first.differences}
     is_whole = one.difference_count == len(one.differences)
     return is_whole and told >= {found.text for found in one.differences}
+
+
+def _alike(quorum: Quorum, one: ImageComparison, apart: list[ImageComparison]) -> list[str]:
+    """The other replicas whose snapshots differ from the replay in the same way, where no snapshot
+    among these agrees with it: each node wrote its own, so the log may be what is wrong.
+    """
+    texts = [found.text for found in one.differences]
+    alike = [
+        other
+        for other in apart
+        if other.check == one.check == EQUALS
+        and other.replica != one.replica
+        and other.difference_count == one.difference_count
+        and [found.text for found in other.differences] == texts
+    ]
+    ends = [other.end_offset for other in (one, *alike)]
+    differing = {other.path for other in apart}
+    agrees = any(
+        min(ends) <= found.end_offset <= max(ends) and found.path not in differing
+        for found in quorum.own_snapshots
+        if found.is_complete
+    )
+    return [] if agrees else sorted({other.replica for other in alike}, key=natural)
 
 
 def _is_told(state: StateEvidence, left: list[ImageComparison]) -> bool:
@@ -89,7 +112,10 @@ def _left_row(left: list[ImageComparison]) -> BadRow:
 
 
 def _comparison_row(
-    quorum: Quorum, one: ImageComparison, later: Sequence[ImageComparison]
+    quorum: Quorum,
+    one: ImageComparison,
+    later: Sequence[ImageComparison],
+    alike: list[str],
 ) -> BadRow:
     listed = "; ".join(found.text for found in one.differences[:3])
     count = counted(one.difference_count, "place")
@@ -104,7 +130,7 @@ def _comparison_row(
     return BadRow(
         one.replica,
         f"Snapshot {_file(one)} differs from {one.basis} in {count}: {listed}. "
-        f"{again}{WRITTEN_SINCE if is_past else _to_do(quorum, one, lost)}",
+        f"{again}{WRITTEN_SINCE if is_past else _to_do(quorum, one, lost, alike)}",
         one.path,
         offset=one.end_offset,
         batch_leader_epoch=one.epoch,
@@ -118,18 +144,26 @@ def _comparison_row(
             **(
                 {"set_again": [scram_user_text(*user) for user in lost], "asks": "watch"}
                 if lost
+                else {"alike": alike, "asks": "stop"}
+                if alike
                 else {}
             ),
         },
     )
 
 
-def _to_do(quorum: Quorum, one: ImageComparison, lost: Sequence[User]) -> str:
+def _to_do(quorum: Quorum, one: ImageComparison, lost: Sequence[User], alike: list[str]) -> str:
     wrong = "A node that loads it goes on with a wrong state. "
     if lost:
         return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}"
+    todo = f"{wrong}Set it aside and take another replica's snapshot."
+    if alike:
+        todo = (
+            f"Snapshots of {replicas_text(alike)} differ from it in the same way, and none agrees with it: the log may have been changed, and not they. "
+            "Keep all of these files, and compare the log with a backup before a node starts."
+        )
     note = image_note(quorum, one)
-    return f"{wrong}Set it aside and take another replica's snapshot.{' ' + note if note else ''}"
+    return f"{todo} {note}" if note else todo
 
 
 def _file(one: ImageComparison) -> str:
@@ -157,7 +191,8 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
     first. At level info, too, only SCRAM users differ of whom later records say anew what they have.""",
     advice="""Compare the keys and fields in the finding with the other replicas' snapshots. Set
     a wrong snapshot aside before the node restarts, and let it take a new one from the log, or
-    fetch one. Where only SCRAM users are missing that Kafka's own loader can lose, keep it: set them
+    fetch one. Where those of several replicas differ in the same way, and none agrees with the log,
+    keep them: the log itself may have been changed. Where only SCRAM users are missing that Kafka's own loader can lose, keep it: set them
     again with kafka-configs, and do not begin without the snapshot.""",
 )  # fmt: skip
 def snapshot_equals_replay(quorum: Quorum) -> Iterator[BadRow]:

@@ -113,8 +113,11 @@ class LogView:
             if any(issue.kind == FaultKind.RECORD_COUNT for issue in content.issues)
         ]
         short = np.isin(log.content, miscounted)
-        # A count that the records belie says nothing about the last offset, and nor does its twin.
-        belied = short & (span == log.record_counts)
+        # A count that the records belie says nothing about the last offset, and nor does its twin,
+        # unless the log goes on where they say.
+        goes_on = np.zeros(len(log), np.bool_)
+        goes_on[:-1] = log.crc_valid[1:] & (log.base_offsets[1:] == log.last_offsets[:-1] + 1)
+        belied = short & (span == log.record_counts) & ~goes_on
         credible: Flags = (span > 0) & ((span <= room) | packed) & ~belied
         # An offset so large that the last one, or the log's end, would overflow is damaged as well.
         in_order = (log.base_offsets >= 0) & (log.last_offsets >= log.base_offsets)

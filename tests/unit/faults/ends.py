@@ -16,6 +16,7 @@ from tests.unit.audit_logs import (
     Node,
     copied_at,
     describe,
+    frame,
     healthy_log,
     healthy_state,
     leader_change,
@@ -872,6 +873,29 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     nodes[0].meta(node_id=2)
     nodes[1].meta(node_id=1)
+
+
+@fault("leader_change_starts_epoch", "critical", "3", 11, AT[11])
+def _(nodes: list[Node]) -> None:
+    """The epoch in the header of a last batch is damaged: the others' copies of it are no tail, and
+    no second history, though a snapshot tells that they are committed.
+    """
+    raw = snapshot(healthy_state(), 2, healthy_log()[-1].ms)
+    nodes[0].checkpoint(12, 2).write_bytes(raw)
+    replace_batch(nodes[2], 11, lambda one: replace(one, epoch=3).raw())
+
+
+@fault(
+    "record_decodes", "critical", "3", 5, AT[4], "the header says 2 records, the batch holds 1",
+    also="committed_data_consistent log_matching",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A record was taken out, and the header left as it was: the log goes on where that says, so
+    the batch stands in its place, and is held against those of the others.
+    """
+    replace_batch(
+        nodes[2], 4, lambda one: replace(one, payload=frame(0, None, one.values[0])).raw()
+    )
 
 
 def _delta(node: Node, base: int) -> None:

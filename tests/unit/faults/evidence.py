@@ -192,7 +192,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}], "replicas": [str],
         "snapshots": [{"path": str, "replica": str}], "later": [{"path": str, "offset": int}],
-        "set_again": [str], "asks": str,
+        "set_again": [str], "alike": [str], "asks": str,
     },
     "snapshot_footer_last": {
         "size_bytes": int, "bytes_after_last_batch": int, "peer_size_bytes": (int, None),

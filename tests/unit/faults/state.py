@@ -4,6 +4,8 @@ Offset 12 is the first that is free. Topic 1 has the partition [1, 2], led by 1;
 have none.
 """
 
+from dataclasses import replace
+
 from tests.unit.audit_logs import (
     START_MS,
     Batch,
@@ -24,6 +26,7 @@ from tests.unit.audit_logs import (
     remove_acl,
     remove_scram,
     remove_topic,
+    replace_batch,
     scram,
     snapshot,
     topic,
@@ -590,6 +593,28 @@ def _(nodes: list[Node]) -> None:
     for node, second in ((nodes[1], wrong), (nodes[2], healthy_log()[3])):
         stored = [healthy_log()[1], second, healthy_log()[8]]
         node.checkpoint(12, 2).write_bytes(snapshot(stored, 2, healthy_log()[-1].ms))
+
+
+@fault(
+    "snapshot_equals_replay", "critical", "3", 6, also="committed_data_consistent log_matching",
+    says="Snapshots of replicas 1 and 2 differ from it in the same way, and none agrees with it",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Two of three copies of a log were changed: the snapshots that all wrote tell what it was."""
+    changed = (producer_ids(1001), topic("b", 2))
+    for node in nodes[:2]:
+        replace_batch(node, 4, lambda one: replace(one, values=changed).raw())
+
+
+@fault(
+    "snapshot_equals_replay", "critical", "1", 6, also="snapshots_agree",
+    says="Set it aside and take another replica's snapshot.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Two snapshots are wrong in the same way, and a third of their id is right: not the log."""
+    stored = [healthy_log()[1], Batch(0, 1, (producer_ids(1001), topic("b", 2)))]
+    for node in nodes[:2]:
+        node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
 
 
 @fault(
