@@ -17,7 +17,6 @@ from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.divergence import (
     Comparison,
     DifferingRun,
-    begins_relabelled,
     is_uncommitted_tail,
     replacing_epoch,
 )
@@ -86,8 +85,6 @@ class Departures(Electorate):
         one, other = comparison.one, comparison.other
         is_older = (one.last_epoch or 0) < (other.last_epoch or 0)
         if run.equal_after or run.same_epoch_at is not None or not is_older:
-            return False
-        if begins_relabelled(one, other, run):
             return False
         elected = (one.epoch_starts, other.epoch_starts)
         if not any(start.start_offset == run.start for starts in elected for start in starts):

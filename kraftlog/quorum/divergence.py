@@ -12,7 +12,6 @@ from itertools import permutations
 
 import numpy as np
 
-from kraftlog.log.batch import CONTROL
 from kraftlog.quorum import epochs
 from kraftlog.quorum.evidence import Ids, Longs
 from kraftlog.quorum.logview import LogView
@@ -283,32 +282,10 @@ def is_uncommitted_tail(
     """
     if run.equal_after or run.start < own_snapshot_end or run.same_epoch_at is not None:
         return False
-    if begins_relabelled(one, other, run):
-        return False
     if (one.last_epoch or 0) >= (other.last_epoch or 0):
         return False
     # Where the other log begins above the tail's start, the beginning cannot be seen there.
     return end_after_repair(one, other) == run.start or (other.start_offset or 0) >= run.start
-
-
-def begins_relabelled(one: LogView, other: LogView, run: DifferingRun) -> bool:
-    """Whether a run begins with the same batch of records in both logs but for the epoch in its header,
-    which no CRC covers, and which begins there in the other log: no leader wrote it again, as each
-    begins with its own LeaderChange.
-    """
-    if not any(
-        begun.certain and begun.start_offset == run.start for begun in other.epoch_starts[1:]
-    ):
-        return False
-    mine, theirs = one.evidence.log, other.evidence.log
-    row, at = int(run.rows[0]), int(run.other_rows[0])
-    if mine.attributes[row] & CONTROL:
-        return False
-    names = (
-        "base_offsets", "last_offsets", "sizes", "record_counts", "attributes", "base_timestamps",
-        "max_timestamps",
-    )  # fmt: skip
-    return all(getattr(mine, name)[row] == getattr(theirs, name)[at] for name in names)
 
 
 def replacing_epoch(one: LogView, other: LogView, run: DifferingRun) -> int:

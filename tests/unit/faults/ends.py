@@ -875,16 +875,6 @@ def _(nodes: list[Node]) -> None:
     nodes[1].meta(node_id=1)
 
 
-@fault("leader_change_starts_epoch", "critical", "3", 11, AT[11])
-def _(nodes: list[Node]) -> None:
-    """The epoch in the header of a last batch is damaged: the others' copies of it are no tail, and
-    no second history, though a snapshot tells that they are committed.
-    """
-    raw = snapshot(healthy_state(), 2, healthy_log()[-1].ms)
-    nodes[0].checkpoint(12, 2).write_bytes(raw)
-    replace_batch(nodes[2], 11, lambda one: replace(one, epoch=3).raw())
-
-
 @fault(
     "record_decodes", "critical", "3", 5, AT[4], "the header says 2 records, the batch holds 1",
     also="committed_data_consistent log_matching",
