@@ -8,8 +8,6 @@ export GX_ANALYTICS_ENABLED := false
 # Compiled modules are kept: hundreds of processes of the tests, and each of their workers, would
 # compile all anew otherwise. `make clean` removes them.
 export PYTHONDONTWRITEBYTECODE :=
-# One worker more than there are cores: some tests wait, for a lease, an election, a JVM.
-export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test pytest test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz soak lint type check mutants bench bench-large docs notebook wheel lock clean
@@ -20,7 +18,8 @@ help: ## Show this list
 setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two jars (once)
 
 # The stamp makes setup happen once: as long as none of these files changes, no other target
-# installs or resolves anything. Java is checked first, before minutes of downloads.
+# installs or resolves anything. Java is checked first, before minutes of downloads. Modules are
+# compiled when they are first imported, as most never are.
 .venv/.stamp: pyproject.toml requirements-build.lock requirements.lock conf/jars.sha256 conf/spark-defaults.conf \
     kraftlog/native/kernel.c kraftlog/native/folding.c kraftlog/native/sorting.c \
     kraftlog/native/types.h kraftlog/native/build.py
@@ -30,7 +29,7 @@ setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	    -r requirements-build.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile \
 	    --no-build-isolation --use-pep517 -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	    --no-build-isolation --editable .
@@ -43,16 +42,16 @@ run: .venv/.stamp ## Audit the sample quorum into .lake
 test: lint ## Lint, types and every test that needs only Python and Java
 	@$(MAKE) --no-print-directory --jobs 2 type pytest
 
-# Types are looked at meanwhile.
+# Types are looked at by one core meanwhile: some tests wait, for a lease, a stream, a JVM.
 pytest: .venv/.stamp
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 12
 
 test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
 	$(MAKE) -C tests/java
-	$(BIN)/python -m pytest -m kafka -n auto --dist loadfile --durations 5
+	$(BIN)/python -m pytest -m kafka tests/kafka -n auto --dist loadfile --durations 5
 
 test-s3: s3a-jars ## Runs and readers on an object store: a real S3 protocol server
-	$(BIN)/python -m pytest -m s3 --durations 5
+	$(BIN)/python -m pytest -m s3 tests/s3 --durations 5
 
 test-stores: .venv/.stamp ## Azure and GCS by their emulators (needs npm and Go)
 	npm install --silent --no-save --prefix .emulators azurite@3.37.0
@@ -60,7 +59,7 @@ test-stores: .venv/.stamp ## Azure and GCS by their emulators (needs npm and Go)
 	$(BIN)/python -m pytest -m stores
 
 test-cluster: .venv/.stamp ## The pipeline on a Spark cluster of two workers, and by Spark Connect
-	$(BIN)/python -m pytest -m cluster --durations 5
+	$(BIN)/python -m pytest -m cluster tests/cluster --durations 5
 
 test-yarn: .venv/.stamp ## The pipeline on YARN: Hadoop's own mini cluster (needs Maven)
 	mvn -q -B -f tests/cluster/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.yarn"

@@ -48,7 +48,14 @@ drawings.VEGA.vegalite_to_svg = drawings.once
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start Spark come first: they take longest, and short ones fill up the workers' end."""
+    """Files that start Spark come first: they take longest, and short ones fill up the workers' end.
+    What has a command of its own lies in the folder that this looks into.
+    """
+    for name in ("cluster", "kafka", "s3"):
+        astray = [
+            one for one in items if one.get_closest_marker(name) and name not in one.path.parts
+        ]
+        assert not astray, f"make test-{name} looks into tests/{name} only, and misses {astray[0]}"
     items.sort(key=lambda one: "spark" not in one.path.parts)
 
 
