@@ -253,8 +253,11 @@ class Collector:
                     content = replace(
                         content or Content(batch_id), metadata_version=levels[batch_id]
                     )
-                self._known[batch_id] = UNREMARKABLE if content is None else len(self.contents)
-                self.contents += [content] if content is not None else []
+                if content is None:
+                    self._known[batch_id] = UNREMARKABLE
+                else:
+                    self._known[batch_id] = len(self.contents)
+                    self.contents.append(content)
             yield decoded
 
     def batch_at(self, batch_id: str, place: Place) -> bytes | None:

@@ -22,7 +22,7 @@ SIZES = {
     "combined": (40,), "isolated": (25,), "lagging-caughtup": (150,), "legacy": (30,),
     "upgraded-3.9": (90,), "voter-replaced": (10,), "synthetic-client-batches": (1, 3),
     "synthetic-compress-zstd": (1, 7), "synthetic-every-type": (1, 20),
-    "synthetic-fuzz-1": (30, 100), "synthetic-semantics": (1, 7), "synthetic-snapshots": (1, 9),
+    "synthetic-fuzz-1": (11, 100), "synthetic-semantics": (1, 7), "synthetic-snapshots": (1, 9),
     "synthetic-torn": (1, 5), "synthetic-transactions": (1, 2),
 }  # fmt: skip
 """Quorums, and how many records a window may have."""

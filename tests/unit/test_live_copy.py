@@ -205,6 +205,7 @@ def test_a_log_of_which_no_segment_was_copied_is_not_empty(tmp_path: Path) -> No
         "1": ("1", "2"),
         "2": ("1", "2"),
     }
+    assert [one.boots for one in plans.voters] == [True, True]
     assert plans.boots["3"].boots
     assert plans.boots["3"].reason == f"{NO_SEGMENT}; Kafka begins an empty log there"
 
