@@ -19,7 +19,8 @@ setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two
 
 # The stamp makes setup happen once: as long as none of these files changes, no other target
 # installs or resolves anything. Java is checked first, before minutes of downloads. Modules are
-# compiled when they are first imported, as most never are.
+# compiled when they are first imported, as most never are. PySpark comes as a source archive of
+# jars, which pip would compress once more to unpack them at once.
 .venv/.stamp: pyproject.toml requirements-build.lock requirements.lock conf/jars.sha256 conf/spark-defaults.conf \
     kraftlog/native/kernel.c kraftlog/native/folding.c kraftlog/native/sorting.c \
     kraftlog/native/types.h kraftlog/native/build.py
@@ -30,7 +31,8 @@ setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes \
 	    -r requirements-build.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-compile \
-	    --no-build-isolation --use-pep517 -r requirements.lock
+	    --no-build-isolation --use-pep517 -r requirements.lock \
+	    --config-settings=--build-option=--compression=stored
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	    --no-build-isolation --editable .
 	$(BIN)/python -m kraftlog.session fetch-jars
@@ -48,6 +50,7 @@ pytest: .venv/.stamp
 
 test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
 	$(MAKE) -C tests/java
+	$(BIN)/python -m tests.kafka_quorum
 	$(BIN)/python -m pytest -m kafka tests/kafka -n auto --dist loadfile --durations 5
 
 test-s3: s3a-jars ## Runs and readers on an object store: a real S3 protocol server

@@ -28,6 +28,8 @@ JUDGE, NEWEST = "4.3.1", "4.4.0"
 HEAP = ("-Xmx4g", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
 # Enums hash alike in every run, so the order of records in a snapshot repeats too.
 REPEATABLE = ("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2")
+# For programs that live for seconds: what the second compiler makes pays after minutes.
+QUICK = ("-XX:TieredStopAtLevel=1",)
 PARTITION = "__cluster_metadata-0"
 
 
@@ -130,12 +132,13 @@ def image_digests(
 
 def bench(paths: Iterable[Path], *, only: str, seconds: float) -> list[Row]:
     """Kafka's decoding loops whose name contains `only`, timed in a warm virtual machine."""
-    return _rows(_run("Oracle", "bench", *paths, "--only", only, "--seconds", seconds))
+    asked = ("bench", *paths, "--only", only, "--seconds", seconds)
+    return _rows(_run("Oracle", *asked, options=()))
 
 
 def make_case(name: str, out: Path, seed: int = 42, release: str = JUDGE) -> Path:
     """Write the named small log below `out`; its __cluster_metadata-0 folder comes back."""
-    _run("Make", "case", name, out, "--seed", seed, options=REPEATABLE, release=release)
+    _run("Make", "case", name, out, "--seed", seed, options=(*QUICK, *REPEATABLE), release=release)
     return out / name / PARTITION
 
 
@@ -146,7 +149,7 @@ def make_script(script: Iterable[Row] | Path, out: Path, release: str = JUDGE) -
     and, if wanted, `epoch`, `timestamp`, `compression`, `leader`, `roll`, `snapshot`.
     """
     if isinstance(script, Path):
-        _run("Make", "script", script, out, options=REPEATABLE, release=release)
+        _run("Make", "script", script, out, options=(*QUICK, *REPEATABLE), release=release)
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
     described = out.parent / f"{out.name}.script.jsonl"
@@ -174,7 +177,7 @@ def fuzz(
         "--topics": topics,
     }
     options = [str(part) for item in chosen.items() if item[1] is not None for part in item]
-    _run("Make", "fuzz", out, *options, options=REPEATABLE)
+    _run("Make", "fuzz", out, *options, options=(*QUICK, *REPEATABLE))
     return out
 
 
@@ -198,6 +201,26 @@ def dump_log_segments(path: Path) -> str:
     return _finish(dump_log_segments_command(path), (0,)).stdout
 
 
+def libs_of(release: str) -> Path:
+    """The jars of a release."""
+    return LIBS if release == JUDGE else JAVA / f"libs-{release}"
+
+
+def archive_of(release: str) -> Path:
+    """A release's classes as a JVM keeps them, parsed and checked, where `keep_classes` of
+    `tests.kafka_quorum` has made it.
+    """
+    return libs_of(release) / "classes.jsa"
+
+
+def from_archive(release: str) -> list[str]:
+    """The options by which a JVM takes classes from there; of one that is not for its jars, as they
+    were moved, it says nothing.
+    """
+    archive = archive_of(release)
+    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:disable"] if archive.exists() else []
+
+
 def java_command(
     program: str, *args: object, options: Sequence[str] = (), release: str = JUDGE
 ) -> list[str]:
@@ -205,24 +228,25 @@ def java_command(
     java = shutil.which("java")
     if java is None:
         raise JudgeMissing("no java on the PATH: the tests need Java 17")
-    libs, classes = LIBS, CLASSES
-    if release != JUDGE:
-        libs, classes = JAVA / f"libs-{release}", JAVA / f"classes-{release}"
+    libs = libs_of(release)
+    classes = CLASSES if release == JUDGE else JAVA / f"classes-{release}"
     for folder in (libs, classes):
         if not (folder / ".done").exists():
             raise JudgeMissing(f"{folder} is missing or incomplete: run make -C tests/java")
-    class_path = os.pathsep.join([str(classes), str(libs / "*")])
+    # The jars come first, as in their archive.
+    class_path = os.pathsep.join([str(libs / "*"), str(classes)])
     return [java, *HEAP, *options, "-cp", class_path, program, *map(str, args)]
 
 
 def _run(
     program: str,
     *args: object,
-    options: Sequence[str] = (),
+    options: Sequence[str] = QUICK,
     accept: Sequence[int] = (0,),
     release: str = JUDGE,
 ) -> subprocess.CompletedProcess[str]:
-    return _finish(java_command(program, *args, options=options, release=release), accept)
+    chosen = [*from_archive(release), *options]
+    return _finish(java_command(program, *args, options=chosen, release=release), accept)
 
 
 def _finish(command: list[str], accept: Sequence[int]) -> subprocess.CompletedProcess[str]:

@@ -14,8 +14,10 @@ import random
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,7 +26,7 @@ from uuid import UUID, uuid4
 
 from kraftlog.wire import uuid_text
 from tests import kafka_judge
-from tests.kafka_judge import JAVA, JUDGE, PARTITION, JudgeMissing
+from tests.kafka_judge import JUDGE, NEWEST, PARTITION, JudgeMissing
 
 START_SECONDS = 120
 _OF_BROKERS = {
@@ -34,7 +36,7 @@ _OF_BROKERS = {
 }
 _OF_CONTROLLERS = {"controller.quorum.auto.join.enable"}
 """Settings with which a broker that is no controller does not start."""
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", *kafka_judge.QUICK)
 LOGGING = """\
 status = error
 appender.out.type = Console
@@ -49,10 +51,11 @@ rootLogger.appenderRef.out.ref = out
 def command(version: str, program: str, *args: object, options: tuple[str, ...] = ()) -> list[str]:
     """The command that runs a class of one version's jars; raises JudgeMissing without them."""
     java = shutil.which("java")
-    libs = kafka_judge.LIBS if version == JUDGE else JAVA / f"libs-{version}"
+    libs = kafka_judge.libs_of(version)
     if java is None or not (libs / ".done").exists():
         raise JudgeMissing(f"no java, or no {libs}: run make -C tests/java")
-    return [java, *JVM, *options, "-cp", str(libs / "*"), program, *map(str, args)]
+    chosen = [*JVM, *kafka_judge.from_archive(version), *options]
+    return [java, *chosen, "-cp", str(libs / "*"), program, *map(str, args)]
 
 
 def free_port() -> int:
@@ -231,10 +234,12 @@ class Quorum:
         properties = str(node.folder / "server.properties")
         self.storage(node, "format", "-t", self.cluster_id, "-c", properties, *role, *disks)
 
-    def launch(self, node_id: int) -> None:
-        """Start a node's process, and wait for nothing."""
+    def launch(self, node_id: int, *options: str) -> None:
+        """Start a node's process, its JVM with options, and wait for nothing."""
         node = self.nodes[node_id]
-        node.process = self.run(node, "kafka.Kafka", node.folder / "server.properties")
+        node.process = self.run(
+            node, "kafka.Kafka", node.folder / "server.properties", options=options
+        )
 
     @staticmethod
     def _advertises(node: Node) -> dict[str, str]:
@@ -251,10 +256,12 @@ class Quorum:
         voters = [f"{one.id}@{one.reached()}" for one in self.controllers]
         return {"controller.quorum.voters": ",".join(voters)}
 
-    def run(self, node: Node, program: str, *args: object) -> subprocess.Popen[bytes]:
+    def run(
+        self, node: Node, program: str, *args: object, options: tuple[str, ...] = ()
+    ) -> subprocess.Popen[bytes]:
         """Run a class of Kafka's in the name of a node."""
         logging = f"-Dlog4j2.configurationFile={node.folder / 'log4j2.properties'}"
-        called = command(node.version or self.version, program, *args, options=(logging,))
+        called = command(node.version or self.version, program, *args, options=(logging, *options))
         with (node.folder / "node.log").open("ab") as log:
             return subprocess.Popen(called, stdout=log, stderr=log)
 
@@ -262,10 +269,14 @@ class Quorum:
         """Start nodes (all of them by default), and wait until they listen, and the quorum has a
         leader.
         """
-        started = [self.nodes[i] for i in ids] or list(self.nodes.values())
-        for one in started:
-            self.launch(one.id)
-        for one in started:
+        chosen = ids or tuple(self.nodes)
+        for one in chosen:
+            self.launch(one)
+        self.started(*chosen)
+
+    def started(self, *ids: int) -> None:
+        """Wait until nodes listen, and the quorum has a leader."""
+        for one in map(self.nodes.__getitem__, ids):
             self.wait(lambda one=one: one.listens(), f"node {one.id}")
         self.leader()
         for one in self.brokers:
@@ -529,3 +540,31 @@ def writer(quorum: Quorum) -> Iterator[Writer]:
             yield Writer(process)
         finally:
             process.kill()
+
+
+def keep_classes(version: str) -> None:
+    """Have one node leave the classes that it has loaded beside its jars: a JVM that finds them parsed
+    and checked starts a node with two thirds of the work, and a program with six tenths.
+    """
+    archive = kafka_judge.archive_of(version)
+    if archive.exists():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        quorum = made(Path(folder) / "quorum", version, controllers=1, is_combined=True)
+        kept = Path(folder) / archive.name
+        try:
+            quorum.format()
+            quorum.launch(1, f"-XX:ArchiveClassesAtExit={kept}")
+            quorum.started(1)
+            process = quorum.nodes[1].process
+            assert process is not None
+            process.terminate()
+            process.wait(START_SECONDS)
+        finally:
+            quorum.stop()
+        shutil.move(kept, archive)
+
+
+if __name__ == "__main__":
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(keep_classes, (JUDGE, NEWEST)))
