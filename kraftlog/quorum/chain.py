@@ -9,6 +9,7 @@ state of all. Source: KIP-630 "Overview", KAFKA-1211.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -41,6 +42,32 @@ class Chain:
         first = int(np.searchsorted(self.end, start, "right"))
         after = int(np.searchsorted(self.base, end, "left")) if start < end else first
         return first, max(first, after)
+
+    def unbroken(self) -> list[tuple[int, int]]:
+        """Links [first, after) without a hole between them."""
+        holes = np.flatnonzero(self.base[1:] != self.end[:-1]) + 1
+        return list(pairwise([0, *holes.tolist(), len(self)])) if len(self) else []
+
+    def part(self, at: Longs | slice) -> "Chain":
+        """Some of the links."""
+        return Chain(
+            self.logs, self.base[at], self.end[at], self.ids[at], self.log[at], self.row[at]
+        )
+
+    def above(self, offset: int) -> "Chain":
+        """The links that end above an offset."""
+        return self.part(slice(int(np.searchsorted(self.end, offset, "right")), None))
+
+    def followed_by(self, other: "Chain") -> "Chain":
+        """These links, and then others."""
+        return Chain(
+            self.logs + other.logs,
+            np.concatenate([self.base, other.base]),
+            np.concatenate([self.end, other.end]),
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.log, other.log + len(self.logs)]),
+            np.concatenate([self.row, other.row]),
+        )
 
     def epoch(self, at: int) -> int:
         """The leader epoch of a link's batch."""
@@ -148,7 +175,7 @@ def _chosen(every: Chain, epoch: Longs) -> Chain:
     base = every.base[first[best]]
     leads = np.ones(len(base), np.bool_)
     leads[1:] = base[1:] != base[:-1]
-    return _taken(every, first[best[leads]])
+    return every.part(first[best[leads]])
 
 
 def _without_overlaps(found: Chain) -> Chain:
@@ -159,10 +186,4 @@ def _without_overlaps(found: Chain) -> Chain:
         if base >= reached:
             kept.append(at)
             reached = end
-    return _taken(found, np.array(kept, np.int64))
-
-
-def _taken(chosen: Chain, at: Longs) -> Chain:
-    return Chain(
-        chosen.logs, chosen.base[at], chosen.end[at], chosen.ids[at], chosen.log[at], chosen.row[at]
-    )
+    return found.part(np.array(kept, np.int64))
