@@ -43,6 +43,14 @@ class Chain:
         after = int(np.searchsorted(self.base, end, "left")) if start < end else first
         return first, max(first, after)
 
+    def column(self, name: str) -> Longs:
+        """Of each link's batch what a column of `BatchColumns` says."""
+        found = np.empty(len(self), np.int64)
+        for index in np.flatnonzero(np.bincount(self.log)).tolist():
+            own = self.log == index
+            found[own] = getattr(self.logs[index].evidence.log, name)[self.row[own]]
+        return found
+
     def unbroken(self) -> list[tuple[int, int]]:
         """Links [first, after) without a hole between them."""
         holes = np.flatnonzero(self.base[1:] != self.end[:-1]) + 1
@@ -120,11 +128,7 @@ def expected_bases(links: Chain) -> Longs:
     """The offset at which its controller took each batch to begin: it counts what it writes itself,
     and not the control batches that KRaft puts in front within the epoch, such as voters' records.
     """
-    control, epochs = np.empty(len(links), np.bool_), np.empty(len(links), np.int64)
-    for index, log in enumerate(links.logs):
-        own = links.log == index
-        columns, rows = log.evidence.log, links.row[own]
-        control[own], epochs[own] = columns.attributes[rows] & CONTROL != 0, columns.epochs[rows]
+    control, epochs = links.column("attributes") & CONTROL != 0, links.column("epochs")
     control[1:] &= epochs[1:] == epochs[:-1]  # the controller begins behind the LeaderChange
     control[:1] = False
     last = np.maximum.accumulate(np.where(control, -1, np.arange(len(links))))
