@@ -384,19 +384,16 @@ def _without_voters(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
     """A log that ends with a level of kraft.version for which voters must stand in the log or a
     snapshot, and do not: whoever is elected throws (Kafka's LeaderState).
     """
-    controls = [
-        (row, one) for row in log.rows[log.remarkable].tolist() for one in log.controls(row)
-    ]
-    named = any(one.type == KRAFT_VOTERS for _, one in controls)
+    controls = list(log.control_records())
+    named = any(one.type == KRAFT_VOTERS for *_, one in controls)
     if named or not log.covers(0, log.end_offset or 0):
         return
     levels = [
-        (row, one, one.data["kRaftVersion"])
-        for row, one in controls
+        (offset, row, one, one.data["kRaftVersion"])
+        for offset, _, row, one in controls
         if one.type == KRAFT_VERSION and one.data
     ]
-    for row, one, level in levels[-1:]:
-        offset = int(log.evidence.log.base_offsets[row]) + one.record_index
+    for offset, row, one, level in levels[-1:]:
         snapshots = quorum.snapshots_of(log.label)
         told = any(each.voters or each.has_unread_voters for each in snapshots)
         if level != 1 or told or any(each.end_offset > offset for each in snapshots):

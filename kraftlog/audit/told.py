@@ -16,7 +16,6 @@ from kraftlog.audit.images import Images
 from kraftlog.audit.issues import Issues
 from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.log.batch import content_hash
-from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import KeyDifference, SnapshotRefusal
 from kraftlog.quorum.health import Past
 from kraftlog.quorum.history import Records
@@ -146,7 +145,7 @@ def content_of(view: SnapshotView) -> Snapshot:
     return view.end_offset, content_hash(view.evidence.batches.ids.astype(">u8").tobytes())
 
 
-def to_be_told(quorum: Quorum, stretch: Stretch, links: Chain, records: Records) -> Told | None:
+def to_be_told(quorum: Quorum, stretch: Stretch, records: Records) -> Told | None:
     """What is to be told of a stretch; None where its snapshots hold more than is kept."""
     start, end, upper = stretch.start_offset, stretch.end_offset, quorum.bounds.upper
     health = end if upper is None or not start <= upper <= end else upper
@@ -158,6 +157,6 @@ def to_be_told(quorum: Quorum, stretch: Stretch, links: Chain, records: Records)
     asked = {*ends, health, end}
     if sum(ends.get(one, max(ends.values(), default=0)) for one in asked) > MOST_VERSIONS:
         return None
-    rules = Rules.over(links, Issues(), quorum.thresholds)
+    rules = Rules.over(quorum.chain, Issues(), quorum.thresholds)
     snapshots = tuple(one for one in quorum.credible_snapshots if start < one.end_offset <= end)
     return Told(stretch, health, tuple(sorted(asked)), rules, Images(records, Topics()), snapshots)

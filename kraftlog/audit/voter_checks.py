@@ -19,7 +19,6 @@ from kraftlog.audit.health_checks import (
     since_text,
 )
 from kraftlog.audit.triage import replicas_text
-from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import counted, some, voters_text
 from kraftlog.quorum.evidence import PartitionFolder, ReplicaEvidence
 from kraftlog.quorum.health import Health
@@ -116,7 +115,7 @@ def _spare(count: int) -> str:
 def _named_directories(quorum: Quorum) -> dict[int, str]:
     """The directory of each voter by the voter set; none below kraft.version 1."""
     members = () if quorum.voter_set is None else quorum.voter_set.members
-    return {voter: one for voter, one in members if one and one != ZERO_UUID}
+    return {voter: one for voter, one in members if one}
 
 
 def _copies_of_voters(quorum: Quorum) -> dict[int, list[ReplicaEvidence]]:

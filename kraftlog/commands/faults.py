@@ -8,7 +8,6 @@ from itertools import groupby, islice
 
 import numpy as np
 
-from kraftlog.decode.listing import fault_row
 from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.plain import counted, tell
 from kraftlog.quorum.evidence import BatchColumns, ReplicaEvidence
@@ -26,11 +25,11 @@ def fault_rows(quorum: Quorum) -> Iterator[Row]:
         told = set()
         for path, fault in _faults(replica):
             told.add(path)
-            yield fault_row(path, fault)
+            yield fault.row(path)
         for one in replica.problems:
             if one.path not in told:
                 kind = FaultKind.VANISHED if one.vanished else FaultKind.UNREADABLE
-                yield fault_row(one.path, Fault(kind, 0, 0, one.text))
+                yield Fault(kind, 0, 0, one.text).row(one.path)
 
 
 def _faults(replica: ReplicaEvidence) -> Iterator[tuple[str, Fault]]:

@@ -16,11 +16,12 @@ from pathlib import Path
 from threading import Lock
 from typing import IO, NamedTuple
 
-from kraftlog.contracts.suites import ContractResult, Suite
+from kraftlog.contracts.suites import Suite
 from kraftlog.errors import PlatformError
 from kraftlog.failures import in_short
 from kraftlog.garbage import seldom_looked_for
 from kraftlog.parts import leave_out, put_off
+from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 
 
@@ -44,9 +45,7 @@ class Judge:
         with self._lock:
             self._started()
 
-    def judge(
-        self, lake: Lake, run_id: str, number: int, suites: Sequence[Suite]
-    ) -> list[ContractResult]:
+    def judge(self, lake: Lake, run_id: str, number: int, suites: Sequence[Suite]) -> list[Row]:
         """What `run_contracts` says.
 
         Raises PlatformError where the process cannot judge, or has ended."""
@@ -56,7 +55,7 @@ class Judge:
             assert process.stdout is not None
             try:
                 _send(process.stdin, _Asked(dict(os.environ), lake.root, run_id, number, suites))
-                found: list[ContractResult] | str = pickle.load(process.stdout)
+                found: list[Row] | str = pickle.load(process.stdout)
             except (EOFError, BrokenPipeError) as error:
                 raise PlatformError(
                     f"the process that judges them ended with code {process.wait()}"
@@ -121,7 +120,7 @@ def _begin() -> str | None:
     return None
 
 
-def _answer(asked: _Asked) -> list[ContractResult] | str:
+def _answer(asked: _Asked) -> list[Row] | str:
     from kraftlog.contracts.judge import run_contracts
 
     os.environ.clear()

@@ -1,6 +1,6 @@
 """Great Expectations judges: subjects → results.
 
-In: `SuiteRows`. Out: `ContractResult`s, in the order of the suites. A contract that could not be
+In: suites, and a run of a lake. Out: rows of `contract_results`, in the order of the suites. A contract that could not be
 judged is errored, never passed. Each suite is asked of its batch, with no checkpoint and no
 validation definition around it: those store suites and answers, and look whether what is stored has
 changed, for a quarter of the time more. Everything stays in memory, without a word to the makers of
@@ -29,7 +29,8 @@ from great_expectations.expectations.row_conditions import Column
 
 from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
 from kraftlog.contracts.subjects import RunOfLake, SuiteRows, said
-from kraftlog.contracts.suites import AUDIT, Contract, ContractResult, Suite
+from kraftlog.contracts.suites import AUDIT, Contract, Suite
+from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.promise import CONDITION
 
@@ -38,14 +39,20 @@ _WHOLE = "run"
 _TOLD = 5
 
 
-def run_contracts(
-    lake: Lake, run_id: str, number: int, suites: Sequence[Suite]
-) -> list[ContractResult]:
+def run_contracts(lake: Lake, run_id: str, number: int, suites: Sequence[Suite]) -> list[Row]:
     """Judge the contracts of some suites over one run of a lake: small tables are read, large ones
     are counted (see `measures`).
     """
     run = RunOfLake(lake, run_id, number)
-    return judge([_subject(run, one) for one in suites])
+    source = _source([one.name for one in suites])
+    results: list[Row] = []
+    for subject in [_subject(run, one) for one in suites]:
+        if subject.frame is not None:
+            results += _judged(source, subject)
+            continue
+        outcome, why = (SKIPPED, subject.skipped) if subject.skipped else (ERRORED, subject.broken)
+        results += [_row(subject, one, outcome, None, why) for one in subject.suite.contracts]
+    return results
 
 
 def _subject(run: RunOfLake, suite: Suite) -> SuiteRows:
@@ -54,19 +61,6 @@ def _subject(run: RunOfLake, suite: Suite) -> SuiteRows:
         return run.audit_subject(suite) if suite.name == AUDIT else run.table_subject(suite)
     except Exception as error:
         return SuiteRows(suite, broken=said(error))
-
-
-def judge(subjects: Sequence[SuiteRows]) -> list[ContractResult]:
-    """Judge all subjects."""
-    source = _source([one.suite.name for one in subjects])
-    results: list[ContractResult] = []
-    for subject in subjects:
-        if subject.frame is not None:
-            results += _judged(source, subject)
-            continue
-        outcome, why = (SKIPPED, subject.skipped) if subject.skipped else (ERRORED, subject.broken)
-        results += [_row(subject, one, outcome, None, why) for one in subject.suite.contracts]
-    return results
 
 
 def _source(names: Iterable[str]) -> Any:
@@ -109,7 +103,7 @@ def _made_once() -> Iterator[None]:
         kind.configuration = making
 
 
-def _judged(source: Any, subject: SuiteRows) -> list[ContractResult]:
+def _judged(source: Any, subject: SuiteRows) -> list[Row]:
     """Ask one suite of its frame."""
     suite = subject.suite
     why_not = [_why_skipped(subject, one) for one in suite.contracts]
@@ -159,7 +153,7 @@ def _expectation(contract: Contract, number: int) -> Any:
     )
 
 
-def _result(subject: SuiteRows, contract: Contract, judged: Any) -> ContractResult:
+def _result(subject: SuiteRows, contract: Contract, judged: Any) -> Row:
     """What Great Expectations says; where it is silent, or stumbled, the contract is errored."""
     problem = "Great Expectations gave no result" if judged is None else _exception(judged)
     if problem is not None:
@@ -197,15 +191,15 @@ def _plain(value: Any) -> Any:
 
 def _row(
     subject: SuiteRows, contract: Contract, result: str, observed: str | None, detail: str | None
-) -> ContractResult:
-    return ContractResult(
-        subject.suite.name,
-        contract.table,
-        contract.expectation,
-        ", ".join(contract.columns),
-        contract.severity,
-        result,
-        observed,
-        contract.reason,
-        detail,
-    )
+) -> Row:
+    return {
+        "suite": subject.suite.name,
+        "table_name": contract.table,
+        "expectation": contract.expectation,
+        "subject": ", ".join(contract.columns),
+        "severity": contract.severity,
+        "result": result,
+        "observed": observed,
+        "reason": contract.reason,
+        "detail": detail,
+    }

@@ -17,16 +17,13 @@ import pyarrow.dataset as ds
 from kraftlog.audit.run import ERRORED, SKIPPED
 from kraftlog.contracts.measures import Scans
 from kraftlog.contracts.suites import ERRORED_CHECKS, Contract, Suite
+from kraftlog.errors import LakeError
 from kraftlog.failures import in_short
 from kraftlog.plain import in_line
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.reports import CHECK_RESULTS, FINDINGS
 
 RUN_ID = "run_id"
-
-
-class MissingColumnError(Exception):
-    """A table lacks a column that a contract counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +102,7 @@ class RunOfLake:
         known = self._scans.open(contract.table).schema.names
         absent = [name for name in contract.counts.columns if name not in known]
         if absent:
-            raise MissingColumnError(f"{contract.table} has no column {', '.join(absent)}")
+            raise LakeError(f"{contract.table} has no column {', '.join(absent)}")
         return contract.counts.count(contract.table, self._scans)
 
     def _unpublished(self, table: str) -> str | None:
@@ -138,8 +135,6 @@ def _reasons(results: Iterable[Mapping[str, Any]], outcome: str) -> dict[str, st
 
 def said(error: Exception) -> str:
     """Why a table could not be judged."""
-    if isinstance(error, MissingColumnError):
-        return str(error)
     if isinstance(error, pa.ArrowException | OSError):
         # Of a Parquet file of ours, in which nothing is that may not be shown.
         return f"{type(error).__name__}: {in_line(error)}"

@@ -1,9 +1,8 @@
 """Suites: what the tables promise, and what the catalogue of checks gives.
 
-In: tables with their promises, and the catalogue. Out: `Suite`s of `Contract`s, and what became of
-those. A table that may be large is not handed to Great Expectations row by row: its promises say
-what to count (`counts`, see `measures`), and the counts become one row that Great Expectations
-judges.
+In: tables with their promises, and the catalogue. Out: `Suite`s of `Contract`s. A table that may be
+large is not handed to Great Expectations row by row: its promises say what to count (`counts`, see
+`measures`), and the counts become one row that Great Expectations judges.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,23 +48,6 @@ class Contract:
     def reads(self) -> tuple[str, ...]:
         """The columns that have to be there, those of its condition (`{column: values}`) too."""
         return (*self.columns, *self.arguments.get(CONDITION, ()))
-
-
-@dataclass(frozen=True, slots=True)
-class ContractResult:
-    """What became of one contract. `observed` is JSON; `detail` says why it was skipped, or what
-    error it met.
-    """
-
-    suite: str
-    table_name: str
-    expectation: str
-    subject: str
-    severity: str
-    result: str
-    observed: str | None
-    reason: str
-    detail: str | None
 
 
 @dataclass(frozen=True, slots=True)

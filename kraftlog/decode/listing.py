@@ -71,7 +71,7 @@ def record_rows(
         epoch = int(window.batches.headers[index]["batch_leader_epoch"])
         for found in read_batch(window, index, None, redactor, limits.decompressed_size_bytes):
             if isinstance(found, Fault):
-                yield fault_row(path, found)
+                yield found.row(path)
             elif wanted.wants(found):
                 yield _record_row(path, position, epoch, found)
 
@@ -86,17 +86,10 @@ def _rows(
     for file in record_files(replicas):
         for found in walk_file(file, limits):
             if isinstance(found, Fault):
-                yield fault_row(file.path, found)
+                yield found.row(file.path)
                 continue
             for index in range(len(found.batches)):
                 yield from of_batch(file.path, found, index)
-
-
-def fault_row(path: str, fault: Fault) -> Row:
-    """A fault as the command line prints it."""
-    row: Row = {"path": path, "fault": str(fault.kind)}
-    row.update((name, value) for name, value in fault._asdict().items() if name != "kind")
-    return row
 
 
 def _batch_row(path: str, window: Window, index: int) -> Row:

@@ -143,13 +143,7 @@ def batch_table(file: LogFile, batches: Batches, limits: Limits) -> pa.RecordBat
 def fault_table(file: LogFile, faults: Iterable[Fault]) -> pa.RecordBatch:
     """The rows of `faults` for some faults of one file."""
     rows = [
-        {
-            "replica": file.replica,
-            "path": file.path,
-            "file_kind": file.kind,
-            "fault": str(fault.kind),
-            **{name: value for name, value in fault._asdict().items() if name != "kind"},
-        }
+        {"replica": file.replica, "file_kind": file.kind, **fault.row(file.path)}
         for fault in faults
     ]
     return pa.RecordBatch.from_pylist(rows, schema=relations.FAULTS.schema)

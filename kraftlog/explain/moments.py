@@ -11,7 +11,7 @@ KIP-630, KIP-868 (a transaction's records count from its End on).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,8 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
-from kraftlog.quorum.chain import Chain, whole_log
 from kraftlog.quorum.history import FileRecords, go_on, loaded
-from kraftlog.quorum.lineages import MAIN, Lineage, lineages
+from kraftlog.quorum.lineages import Lineage, lineages
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.arrow_events import Event, in_offset_order
@@ -76,9 +75,7 @@ class MomentSource:
     def moments(self) -> Iterator[Moment]:
         """All moments, lineage by lineage."""
         for one in lineages(self.quorum):
-            is_main = one.name == MAIN
-            links = self.quorum.chain if is_main else whole_log(self.quorum.by_label[one.name])
-            yield from _Lineage(self, one, links).moments()
+            yield from _Lineage(self, one).moments()
 
     @property
     def wanted(self) -> frozenset[str] | None:
@@ -106,11 +103,10 @@ class _Lineage:
 
     source: MomentSource
     lineage: Lineage
-    links: Chain
 
     def __post_init__(self) -> None:
         source, limits = self.source, self.source.quorum.evidence.limits
-        self.name, self.fork = self.lineage.name, self.lineage.fork_offset
+        self.name, self.links = self.lineage.name, self.lineage.links
         self.told = FileRecords(source.redactor, limits, types=source.wanted)
         self.folded = FileRecords(source.redactor, limits)
         bases = (one for one in self.lineage.snapshots if one.end_offset > 0)
@@ -118,16 +114,10 @@ class _Lineage:
         self.ids: set[str] = set()
 
     def moments(self) -> Iterator[Moment]:
-        first = max(self.fork, self.source.offsets.start)
-        for begin, after in self._stretches():
+        first = max(self.lineage.fork_offset, self.source.offsets.start)
+        for begin, after in self.links.unbroken():
             if int(self.links.end[after - 1]) > first:
                 yield from self._stretch(begin, after, first)
-
-    def _stretches(self) -> list[tuple[int, int]]:
-        """Links without a hole between them."""
-        count = len(self.links)
-        holes = np.flatnonzero(self.links.base[1:] != self.links.end[:-1]) + 1
-        return list(pairwise([0, *holes.tolist(), count])) if count else []
 
     def _stretch(self, begin: int, after: int, first: int) -> Iterator[Moment]:
         """The moments from an offset on."""

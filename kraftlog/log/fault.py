@@ -6,7 +6,7 @@ right.
 """
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class FaultKind(StrEnum):
@@ -82,3 +82,8 @@ class Fault(NamedTuple):
     batch_leader_epoch: int | None = None
     record_index: int | None = None
     content_hash: str | None = None
+
+    def row(self, path: str) -> dict[str, Any]:
+        """Its columns wherever faults of a file are told."""
+        told = self._asdict()
+        return {"path": path, "fault": str(told.pop("kind")), **told}

@@ -108,24 +108,7 @@ def rises(values: Longs) -> Longs:
 def shared_log(quorum: Quorum) -> SharedLog:
     """The main lineage of a quorum."""
     links = quorum.chain
-    order = np.argsort(links.log, kind="stable")
-    back = np.argsort(order, kind="stable")
-    counts = np.bincount(links.log, minlength=len(links.logs))
-    rows = np.split(links.row[order], np.cumsum(counts)[:-1]) if len(links.logs) else []
-    parts = [(log.evidence.log, held) for log, held in zip(links.logs, rows, strict=True)]
-
-    def gathered(name: str) -> Longs:
-        found = [getattr(log, name)[held].astype(np.int64) for log, held in parts]
-        return np.concatenate(found)[back] if found else np.empty(0, np.int64)
-
-    return SharedLog(
-        links.base,
-        links.end - 1,
-        gathered("sizes"),
-        gathered("record_counts"),
-        gathered("epochs"),
-        gathered("base_timestamps"),
-        gathered("max_timestamps"),
-        links.ids,
-        quorum.leaders,
-    )
+    names = ("sizes", "record_counts", "epochs", "base_timestamps", "max_timestamps")
+    sizes, counts, epochs, begun, until = map(links.column, names)
+    base, last = links.base, links.end - 1
+    return SharedLog(base, last, sizes, counts, epochs, begun, until, links.ids, quorum.leaders)

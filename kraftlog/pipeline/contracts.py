@@ -9,7 +9,7 @@ from functools import cached_property
 
 from kraftlog.audit.run import ERRORED, FAILED
 from kraftlog.contracts.beside import JUDGE
-from kraftlog.contracts.suites import AUDIT, ContractResult, Suite, audit_suite, table_suites
+from kraftlog.contracts.suites import AUDIT, Suite, audit_suite, table_suites
 from kraftlog.failures import in_short
 from kraftlog.pipeline.derive import of_run
 from kraftlog.pipeline.every_table import all_tables
@@ -24,7 +24,7 @@ class Contracts:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._begun: dict[str, Future[list[ContractResult]]] = {}
+        self._begun: dict[str, Future[list[Row]]] = {}
 
     @cached_property
     def _suites(self) -> list[Suite]:
@@ -37,18 +37,18 @@ class Contracts:
             asked = beside.submit(self._judged, ready)
             self._begun |= {one.name: asked for one in ready}
 
-    def results(self) -> list[ContractResult]:
+    def results(self) -> list[Row]:
         """All, when all tables are written, in the order of the suites."""
         results = self._judged(self._others())
         for one in dict.fromkeys(self._begun.values()):
             results += one.result()
         order = [one.name for one in self._suites]
-        return sorted(results, key=lambda one: order.index(one.suite))
+        return sorted(results, key=lambda one: order.index(one["suite"]))
 
     def _others(self) -> list[Suite]:
         return [one for one in self._suites if one.name not in self._begun]
 
-    def _judged(self, suites: Sequence[Suite]) -> list[ContractResult]:
+    def _judged(self, suites: Sequence[Suite]) -> list[Row]:
         return JUDGE.judge(self._run.lake, self._run.run_id, self._run.number, suites)
 
 
@@ -71,14 +71,10 @@ def contracts_step(run: Run, contracts: Contracts | None = None) -> int:
     return 2 if broken else 0
 
 
-def _record(run: Run, results: list[ContractResult]) -> None:
-    rows = [
-        {name: getattr(one, name) for name in CONTRACT_RESULTS.schema.names if name != "run_id"}
-        for one in results
-    ]
-    table = of_run(CONTRACT_RESULTS, rows, run.run_id)
+def _record(run: Run, results: list[Row]) -> None:
+    table = of_run(CONTRACT_RESULTS, results, run.run_id)
     run.lake.write(CONTRACT_RESULTS, table, run.number)
-    counts = Counter(one.result for one in results)
+    counts = Counter(one["result"] for one in results)
     told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
     tell_as("contracts", told)
 

@@ -6,7 +6,7 @@ hold too is not kept again: the states, and the records themselves.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from kraftlog import __version__
 from kraftlog.audit.issues import Issues
@@ -30,34 +30,28 @@ _FORM = 8
 """How rows say what goes on; after those of another form, all is told anew."""
 
 
-class GoesOn(NamedTuple):
-    """The offset up to which the partitions are known, and what was judged up to there; None where
-    either is told from the beginning.
-    """
-
-    end_offset: int | None
-    before: Before | None
-
-
-def goes_on_from(lake: Lake, end_offset: int | None, limits: Thresholds) -> GoesOn:
+def goes_on_from(
+    lake: Lake, end_offset: int | None, limits: Thresholds
+) -> tuple[int | None, Before | None]:
     """What a run can go on from whose history has grown since the table `partitions` was written,
-    which ends at an offset. Where the lake has lost what had no effect up to there, or that run's
+    which ends at an offset: up to where the partitions are known, and what was judged up to there;
+    None where either is told from the beginning. Where the lake has lost what had no effect up to there, or that run's
     history was told, but not to its end, in this version, or by these limits, all is told anew.
     """
     number = lake.run_number("partitions")
     if lake.run_number(REPLAY_FAULTS.name) != number:
-        return GoesOn(None, None)
+        return None, None
     if end_offset is None or lake.run_number(JUDGED.name) != number:
-        return GoesOn(end_offset, None)
+        return end_offset, None
     writer = run_numbered(lake, number)
     rows = lake.told_rows(JUDGED, writer["run_id"]) if writer else []
     if not rows:
-        return GoesOn(end_offset, None)
+        return end_offset, None
     written = {lake.run_number(one) for one in (*state_tables(), REPLAY_FAULTS.name)}
     until = _until(end_offset, limits)
     if written != {number} or not any(until.items() <= row.items() for row in rows):
-        return GoesOn(None, None)
-    return GoesOn(end_offset, _before(end_offset, rows, limits))
+        return None, None
+    return end_offset, _before(end_offset, rows, limits)
 
 
 def _before(end_offset: int, rows: list[Row], limits: Thresholds) -> Before:

@@ -10,7 +10,6 @@ from kraftlog.log.batch import content_hash
 from kraftlog.pipeline.run import run_numbered
 from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
-from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import LINEAGES
@@ -27,8 +26,8 @@ def lineage_rows(found: list[Lineage]) -> list[Row]:
             "end_offset": stretch.end_offset,
             "base_end_offset": None if stretch.base is None else stretch.base.end_offset,
             "base_epoch": None if stretch.base is None else stretch.base.epoch,
-            "batch_count": stretch.links.num_rows,
-            "digest": _digest(stretch, stretch.links.num_rows),
+            "batch_count": len(stretch.links),
+            "digest": _digest(stretch, len(stretch.links)),
         }
         for lineage in found
         for index, stretch in enumerate(stretches(lineage))
@@ -67,15 +66,12 @@ def _told(lake: Lake, table: str) -> list[Row]:
 
 def _digest(stretch: Stretch, count: int) -> str:
     """A hash over the ids of the base's batches and the first so many that follow."""
-    ids = [*base_ids_of(stretch).to_pylist(), "", *stretch.links["batch_id"][:count].to_pylist()]
+    follow = id_texts(stretch.links.ids[:count])
+    ids = [*base_ids_of(stretch).to_pylist(), "", *follow.to_pylist()]
     return content_hash("\n".join(ids).encode())
 
 
 def base_ids_of(stretch: Stretch) -> pa.Array:
-    """Ids of the batches of a stretch's base snapshot."""
-    return pa.array([], pa.string()) if stretch.base is None else batch_ids(stretch.base)
-
-
-def batch_ids(snapshot: SnapshotView) -> pa.Array:
-    """Ids of the batches of a snapshot, in file order."""
-    return id_texts(snapshot.evidence.batches.ids)
+    """Ids of the batches of a stretch's base snapshot, in file order."""
+    base = stretch.base
+    return pa.array([], pa.string()) if base is None else id_texts(base.evidence.batches.ids)

@@ -72,11 +72,10 @@ def _to_be_told(run: Run) -> Told | None:
     """What the audit will ask of the shared history, where the lake holds all of it, in one
     piece.
     """
-    links = run.quorum.chain
     parts = stretches(run.lineages[0])
-    if len(parts) != 1 or not run.records.tells(links):
+    if len(parts) != 1 or not run.records.tells(run.quorum.chain):
         return None
-    return to_be_told(run.quorum, parts[0], links, run.records)
+    return to_be_told(run.quorum, parts[0], run.records)
 
 
 def _held(told: Told | None) -> range:

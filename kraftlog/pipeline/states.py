@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.audit.told import Told
@@ -37,6 +36,8 @@ from kraftlog.pipeline.shares import (
     shares_of,
     sources_of,
 )
+from kraftlog.quorum.chain import Chain
+from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.history import HeldVersions, milliseconds
@@ -110,7 +111,7 @@ class States:
     def _outline(self, lineage: Lineage, stretch: Stretch) -> Outline:
         """The outline of a stretch of the shared lineage, before its small tables are replayed."""
         outliner, links = self._begun(lineage, stretch, is_outline=True)
-        ids = _ids(links)
+        ids = id_texts(links.ids)
         for event in self._events(ids, OUTLINE_TYPES, outliner.outline.start_offset):
             outliner.feed(event)
         return outliner.finish(*self._closes(stretch, ids))
@@ -133,7 +134,7 @@ class States:
     def _small_tables(self, lineage: Lineage, stretch: Stretch, forking: dict[str, int]) -> Outline:
         outliner, links = self._begun(lineage, stretch)
         at = self._on_the_way(lineage, stretch, outliner, forking)
-        ids = _ids(links)
+        ids = id_texts(links.ids)
         for event in self._events(ids, None, outliner.outline.start_offset):
             while at and (event.origin.offset or 0) >= at[0][0]:
                 at.pop(0)[1]()
@@ -157,21 +158,21 @@ class States:
 
     def _begun(
         self, lineage: Lineage, stretch: Stretch, *, is_outline: bool = False
-    ) -> tuple[Outliner, pa.Table]:
+    ) -> tuple[Outliner, Chain]:
         """An outliner of what is known in a stretch or, fed with its base's records, of its
         beginning; and the links that it has yet to be fed. With `is_outline` it knows topics alone.
         """
-        fork, ends = self.forks.get(lineage.name), stretch.links.column("end_offset")
+        fork = self.forks.get(lineage.name)
         if fork is not None and _departs_in(lineage, stretch):
             fork.outline.end_offset = stretch.end_offset
-            return fork, stretch.links.filter(pc.greater(ends, lineage.fork_offset))
+            return fork, stretch.links.above(lineage.fork_offset)
         rules = self.told.rules if lineage.name == MAIN and self.told is not None else None
         start, held = self._held(lineage, stretch)
         span = start, _start_timestamp(stretch), stretch.end_offset
         outliner = Outliner(*span, None if is_outline else rules, is_outline=is_outline)
         if held is not None:
             outliner.goes_on({"topics": held["topics"]} if is_outline else held)
-            return outliner, stretch.links.filter(pc.greater(ends, start))
+            return outliner, stretch.links.above(start)
         if stretch.base is not None:
             types = OUTLINE_TYPES if is_outline else None
             for event in self._events(base_ids_of(stretch), types):
@@ -190,7 +191,7 @@ class States:
         if offset not in self.held or not is_in:
             return stretch.start_offset, None
         if offset not in self.stood:
-            marks = self._events(_ids(stretch.links), TRANSACTION_TYPES)
+            marks = self._events(id_texts(stretch.links.ids), TRANSACTION_TYPES)
             before = [one.origin.type for one in marks if (one.origin.offset or 0) < offset]
             if before[-1:] == [BEGIN]:
                 return stretch.start_offset, None
@@ -277,13 +278,12 @@ class States:
                 self.grown_from = None  # its versions are told anew, all of them
         start = stretch.start_offset if known is None else known.offset
         base_ids = base_ids_of(stretch) if known is None and stretch.base is not None else None
-        links = stretch.links
         share = ShareStretch(
             self.lake,
             self.run_id,
             lineage.name,
             sources_of(self.lake, start, stretch.end_offset, base_ids),
-            _ids(links.filter(pc.greater(links.column("end_offset"), start))),
+            id_texts(stretch.links.above(start).ids),
             base_ids,
             known,
             lineage.fork_offset,
@@ -342,7 +342,3 @@ def _departs_in(lineage: Lineage, stretch: Stretch) -> bool:
 def _start_timestamp(stretch: Stretch) -> int:
     """The time at which what a stretch begins with has come to hold."""
     return (stretch.base.last_contained_timestamp if stretch.base else None) or 0
-
-
-def _ids(links: pa.Table) -> pa.Array:
-    return links.column("batch_id").combine_chunks()

@@ -20,8 +20,8 @@ from kraftlog.log.fault import Fault
 from kraftlog.quorum.content import FEATURE
 from kraftlog.state.shapes import METADATA_VERSION
 
-_LEAST = 14
-"""The smallest length of a batch, of any version, that Kafka does not throw at."""
+LEAST_LENGTH = 14
+"""That of a batch without a record, in the oldest format: Kafka throws at less."""
 _LAST_MAGIC = 127
 
 
@@ -32,7 +32,7 @@ def read_bootstrap(raw: bytes, redactor: Redactor, limit: int) -> int:
     while len(raw) - position > MAGIC_POSITION + 1:
         (length,) = INT32_AT.unpack_from(raw, position + LENGTH_POSITION)
         end = position + PREFIX_SIZE + length
-        if length >= _LEAST and end > len(raw):
+        if length >= LEAST_LENGTH and end > len(raw):
             break
         is_batch = MAGIC <= raw[position + MAGIC_POSITION] <= _LAST_MAGIC
         if not is_batch or end - position < HEADER_SIZE:

@@ -9,6 +9,7 @@ state of all. Source: KIP-630 "Overview", KAFKA-1211.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -41,6 +42,40 @@ class Chain:
         first = int(np.searchsorted(self.end, start, "right"))
         after = int(np.searchsorted(self.base, end, "left")) if start < end else first
         return first, max(first, after)
+
+    def column(self, name: str) -> Longs:
+        """Of each link's batch what a column of `BatchColumns` says."""
+        found = np.empty(len(self), np.int64)
+        for index in np.flatnonzero(np.bincount(self.log)).tolist():
+            own = self.log == index
+            found[own] = getattr(self.logs[index].evidence.log, name)[self.row[own]]
+        return found
+
+    def unbroken(self) -> list[tuple[int, int]]:
+        """Links [first, after) without a hole between them."""
+        holes = np.flatnonzero(self.base[1:] != self.end[:-1]) + 1
+        return list(pairwise([0, *holes.tolist(), len(self)])) if len(self) else []
+
+    def part(self, at: Longs | slice) -> "Chain":
+        """Some of the links."""
+        return Chain(
+            self.logs, self.base[at], self.end[at], self.ids[at], self.log[at], self.row[at]
+        )
+
+    def above(self, offset: int) -> "Chain":
+        """The links that end above an offset."""
+        return self.part(slice(int(np.searchsorted(self.end, offset, "right")), None))
+
+    def followed_by(self, other: "Chain") -> "Chain":
+        """These links, and then others."""
+        return Chain(
+            self.logs + other.logs,
+            np.concatenate([self.base, other.base]),
+            np.concatenate([self.end, other.end]),
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.log, other.log + len(self.logs)]),
+            np.concatenate([self.row, other.row]),
+        )
 
     def epoch(self, at: int) -> int:
         """The leader epoch of a link's batch."""
@@ -93,11 +128,7 @@ def expected_bases(links: Chain) -> Longs:
     """The offset at which its controller took each batch to begin: it counts what it writes itself,
     and not the control batches that KRaft puts in front within the epoch, such as voters' records.
     """
-    control, epochs = np.empty(len(links), np.bool_), np.empty(len(links), np.int64)
-    for index, log in enumerate(links.logs):
-        own = links.log == index
-        columns, rows = log.evidence.log, links.row[own]
-        control[own], epochs[own] = columns.attributes[rows] & CONTROL != 0, columns.epochs[rows]
+    control, epochs = links.column("attributes") & CONTROL != 0, links.column("epochs")
     control[1:] &= epochs[1:] == epochs[:-1]  # the controller begins behind the LeaderChange
     control[:1] = False
     last = np.maximum.accumulate(np.where(control, -1, np.arange(len(links))))
@@ -148,7 +179,7 @@ def _chosen(every: Chain, epoch: Longs) -> Chain:
     base = every.base[first[best]]
     leads = np.ones(len(base), np.bool_)
     leads[1:] = base[1:] != base[:-1]
-    return _taken(every, first[best[leads]])
+    return every.part(first[best[leads]])
 
 
 def _without_overlaps(found: Chain) -> Chain:
@@ -159,10 +190,4 @@ def _without_overlaps(found: Chain) -> Chain:
         if base >= reached:
             kept.append(at)
             reached = end
-    return _taken(found, np.array(kept, np.int64))
-
-
-def _taken(chosen: Chain, at: Longs) -> Chain:
-    return Chain(
-        chosen.logs, chosen.base[at], chosen.end[at], chosen.ids[at], chosen.log[at], chosen.row[at]
-    )
+    return found.part(np.array(kept, np.int64))

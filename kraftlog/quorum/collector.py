@@ -33,7 +33,7 @@ from kraftlog.log.segment import Limits, Window
 from kraftlog.log.sidefiles import read_producer_state
 from kraftlog.log.storage import open_file
 from kraftlog.plain import counted
-from kraftlog.quorum.bootstrap import read_bootstrap
+from kraftlog.quorum.bootstrap import LEAST_LENGTH, read_bootstrap
 from kraftlog.quorum.columns import ColumnBuilder
 from kraftlog.quorum.content import decode_batch, describe
 from kraftlog.quorum.detect import JUDGED_BODIES, metadata_versions, remarkable, type_counts
@@ -301,16 +301,12 @@ def _swap_stop(file: LogFile, faults: Iterable[Fault]) -> int | None:
         with open_file(file.path) as handle:
             while handle.size_bytes - first > MAGIC_POSITION + 1:
                 size = int.from_bytes(handle.read(first + LENGTH_POSITION, 4), "big", signed=True)
-                if size < _LEAST_LENGTH:
+                if size < LEAST_LENGTH:
                     return first
                 first += PREFIX_SIZE + size
     except OSError:
         pass  # the walk has told, or the next one will tell
     return None
-
-
-_LEAST_LENGTH = 14
-"""That of a batch without a record, in the oldest format."""
 
 
 def snapshot_of(

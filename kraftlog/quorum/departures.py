@@ -63,8 +63,10 @@ class Departures(Electorate):
 
     def _ends_in(self, comparison: Comparison, run: DifferingRun) -> bool:
         """Whether the comparison's first log ends in a run that a leader with the other one would cut."""
-        own_end = self._proven_by_snapshots(comparison.one)
-        return is_uncommitted_tail(comparison.one, comparison.other, run, own_end)
+        one = comparison.one
+        # A snapshot that ends behind a log is of what it was fetched from: a start drops the log.
+        proven = self.own_snapshot_end(one.label, one.end_offset or 0)
+        return is_uncommitted_tail(one, comparison.other, run, proven)
 
     def _is_overruled(self, comparison: Comparison, run: DifferingRun) -> bool:
         """Whether the other log says nothing against a run: a leader of a newer epoch than all of its
@@ -177,12 +179,6 @@ class Departures(Electorate):
         if elected is not None:
             return elected.voters
         return frozenset(self.voter_set.ids) if self.voter_set else None
-
-    def _proven_by_snapshots(self, log: LogView) -> int:
-        """Up to where snapshots of its replica show that a log is committed. One that ends behind
-        the log is of what it was fetched from, and a start drops the log.
-        """
-        return self.own_snapshot_end(log.label, log.end_offset or 0)
 
     # --- where copies leave -----------------------------------------------------------------------
 

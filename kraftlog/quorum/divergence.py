@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 
 from kraftlog.quorum import epochs
-from kraftlog.quorum.evidence import Ids, Longs
+from kraftlog.quorum.evidence import Flags, Ids, Longs
 from kraftlog.quorum.logview import LogView
 
 DESCRIBED_BATCHES = 256
@@ -231,23 +231,15 @@ def _slice(log: LogView, low: int, high: int) -> Longs:
     return np.arange(first, np.searchsorted(log.base, high, "left"), dtype=np.int64)
 
 
-def _equal(
-    one: LogView, mine: Longs, other: LogView, theirs: Longs
-) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def _equal(one: LogView, mine: Longs, other: LogView, theirs: Longs) -> Flags:
     ids, other_ids = one.evidence.log.ids, other.evidence.log.ids
-    same: np.ndarray[tuple[int], np.dtype[np.bool_]] = (
-        ids[one.rows[mine]] == other_ids[other.rows[theirs]]
-    ).all(axis=1)
+    same: Flags = (ids[one.rows[mine]] == other_ids[other.rows[theirs]]).all(axis=1)
     return same
 
 
 def _runs(
-    one: LogView,
-    other: LogView,
-    mine: Longs,
-    partner: Longs,
-    differs: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
-) -> "list[DifferingRun]":
+    one: LogView, other: LogView, mine: Longs, partner: Longs, differs: Flags
+) -> list[DifferingRun]:
     edges = np.flatnonzero(np.diff(np.concatenate([[0], differs.astype(np.int8), [0]])))
     found = []
     spans = list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

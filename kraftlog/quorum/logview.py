@@ -7,6 +7,7 @@ in a header neither hides nor invents a log. Source: KIP-630 "Design", KAFKA-121
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -408,6 +409,13 @@ class LogView:
         """The control records of a batch of `evidence.log`."""
         content = self.content(row)
         return () if content is None else content.controls
+
+    def control_records(self) -> Iterator[tuple[int, int, int, ControlRecord]]:
+        """(offset, epoch, row of its batch, record) of each control record."""
+        for index in self.remarkable.tolist():
+            row = int(self.rows[index])
+            for one in self.controls(row):
+                yield int(self.base[index]) + one.record_index, int(self.epochs[index]), row, one
 
     @cached_property
     def remarkable(self) -> Longs:

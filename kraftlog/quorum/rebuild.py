@@ -219,12 +219,8 @@ def _cause(log: LogView, hole: Hole) -> str:
 def _unreadable(log: LogView, before: int, after: int) -> list[str]:
     """What cannot be read between two batches, by their rows; before the first one is −1."""
     columns, segments = log.evidence.log, log.evidence.segments
-
-    def place(row: int) -> tuple[int, int]:
-        return int(columns.file[row]), int(columns.positions[row])
-
-    start = place(before) if before >= 0 else (0, -1)
-    end = place(after) if after < len(columns) else (len(segments), 0)
+    start = columns.place(before) if before >= 0 else (0, -1)
+    end = columns.place(after) if after < len(columns) else (len(segments), 0)
     found = [
         (index, one.position, str(one.kind))
         for index in range(start[0], min(end[0] + 1, len(segments)))
@@ -233,7 +229,7 @@ def _unreadable(log: LogView, before: int, after: int) -> list[str]:
     ]
     for row in range(before + 1, after):
         kind = "a batch out of place" if columns.crc_valid[row] else FaultKind.BATCH_CRC
-        found.append((*place(row), str(kind)))
+        found.append((*columns.place(row), str(kind)))
     return [
         f"{kind} in {segments[index].path} at byte {position}"
         for index, position, kind in sorted(found)

@@ -10,7 +10,6 @@ first offset on. Source: KIP-853, KIP-595, KAFKA-1211.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kraftlog.message.spec import ZERO_UUID
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.divergence import Comparison, Comparisons
 from kraftlog.quorum.logview import LogView
@@ -118,7 +117,7 @@ def _kin(group: Sequence[LogView], logs: Sequence[LogView], snapshots: Snapshots
     ) or voter_sources.current(voter_sources.by_elections(group))
     voters = newest.members if newest else ()
     nodes, disks = {one.evidence.node_id for one in group}, _disks(logs)
-    seats = [disk in disks if _is_known(disk) else node in nodes for node, disk in voters]
+    seats = [node in nodes if disk is None else disk in disks for node, disk in voters]
     told = [*(named_directories(one, own[one.label]) for one in group), _directories(voters)]
     holds = any(not one.is_empty for one in group) or any(one.end_offset for one in every)
     return _Kin(tuple(group), frozenset().union(*told), voters, sum(seats), holds)
@@ -133,11 +132,7 @@ def named_directories(log: LogView, snapshots: Iterable[SnapshotView]) -> frozen
 
 
 def _directories(members: Iterable[tuple[int, str | None]]) -> frozenset[str]:
-    return frozenset(one for _, one in members if one and one != ZERO_UUID)
-
-
-def _is_known(directory: str | None) -> bool:
-    return directory not in (None, ZERO_UUID)
+    return frozenset(one for _, one in members if one)
 
 
 def _disks(logs: Iterable[LogView]) -> frozenset[str]:

@@ -74,23 +74,19 @@ def _of_log(log: LogView) -> Iterator[Named]:
     in the same batch.
     """
     version = 0
-    columns = log.evidence.log
-    for index in log.remarkable.tolist():
-        row = int(log.rows[index])
-        for control in log.controls(row):
-            if control.data is None:
-                continue
-            if control.type == KRAFT_VERSION:
-                version = int(control.data["kRaftVersion"])
-            if control.type not in (KRAFT_VOTERS, LEADER_CHANGE) or not control.data["voters"]:
-                continue
-            listeners = "" if control.type == LEADER_CHANGE else repr(control.data["voters"])
-            offset, epoch = int(log.base[index]) + control.record_index, int(log.epochs[index])
-            stamp = int(columns.base_timestamps[row])
-            members = voters_of(control.data)
-            if control.type == KRAFT_VOTERS:
-                version = max(version, 1)
-            yield Named(offset, epoch, control.type, members, listeners, stamp, version)
+    for offset, epoch, row, control in log.control_records():
+        if control.data is None:
+            continue
+        if control.type == KRAFT_VERSION:
+            version = int(control.data["kRaftVersion"])
+        if control.type not in (KRAFT_VOTERS, LEADER_CHANGE) or not control.data["voters"]:
+            continue
+        listeners = "" if control.type == LEADER_CHANGE else repr(control.data["voters"])
+        stamp = int(log.evidence.log.base_timestamps[row])
+        members = voters_of(control.data)
+        if control.type == KRAFT_VOTERS:
+            version = max(version, 1)
+        yield Named(offset, epoch, control.type, members, listeners, stamp, version)
 
 
 def _of_snapshots(quorum: Quorum, log: LogView) -> Iterator[Named]:

@@ -86,12 +86,9 @@ def records_without_voters(log: LogView) -> Iterator[tuple[int, int]]:
 
 
 def _voter_records(log: LogView) -> Iterator[tuple[int, int, int, Data]]:
-    for index in log.remarkable.tolist():
-        row = int(log.rows[index])
-        for control in log.controls(row):
-            if control.type == KRAFT_VOTERS and control.data is not None:
-                offset = int(log.base[index]) + control.record_index
-                yield offset, int(log.epochs[index]), row, control.data
+    for offset, epoch, row, control in log.control_records():
+        if control.type == KRAFT_VOTERS and control.data is not None:
+            yield offset, epoch, row, control.data
 
 
 def by_records(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -> Iterator[VoterSet]:

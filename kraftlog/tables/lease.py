@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kraftlog.errors import LakeError
-from kraftlog.tables.register import LAYOUT, Owner, Register, RegisterState
+from kraftlog.tables.register import LAYOUT, Owner, Register, RegisterState, cut_broken_end
 
 _LONG_AGO = 10
 """So many times the lease's seconds without a word, by two clocks: dead without watching."""
@@ -127,7 +127,7 @@ def _acquired(
         try:
             state = register.read()
         except LakeError:
-            if not register.shorten():
+            if not cut_broken_end(register.path):
                 raise
             tell(f"{register.path}: its newest entry was broken, and the one before it counts")
             continue

@@ -115,10 +115,6 @@ class Register:
                 time.sleep(_PAUSE)
         raise AssertionError("the last look returns or raises")
 
-    def shorten(self) -> bool:
-        """Take its newest entries away where they are none; whether there were any."""
-        return cut_broken_end(self.path)
-
     def create(self, state: RegisterState) -> bool:
         """Begin a lake; False where another process has just done so."""
         try:

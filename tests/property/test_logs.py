@@ -295,7 +295,7 @@ def test_lineages_of_copies(group: list[list[Placed]]) -> None:
         joined = [end for _, end, _ in main if end <= fork][-1:] == [fork]
         after = [b.base for b in log if b.base >= fork]
         expected = (fork, before + after) if joined else (0, [b.base for b in log])
-        assert (one.fork_offset, one.links.column("base_offset").to_pylist()) == expected
+        assert (one.fork_offset, one.links.base.tolist()) == expected
 
 
 @settings(deadline=None)

@@ -851,7 +851,7 @@ def test_a_log_of_another_cluster_goes_on_with_nothing_of_the_others(tmp_path: P
     assert seen.foreign == {"4"}
     own = lineages(seen)[-1]
     assert (own.name, own.fork_offset) == ("4", 0)
-    assert own.links.column("base_offset").to_pylist() == [6, 7, 8]
+    assert own.links.base.tolist() == [6, 7, 8]
     row = {one["replica"]: one for one in replica_rows(seen)}["4"]
     assert row["role"] == "unknown"
     assert (row["committed_lower"], row["committed_upper"]) == (None, None)

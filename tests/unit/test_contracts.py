@@ -21,7 +21,6 @@ from kraftlog.contracts.beside import JUDGE, Judge
 from kraftlog.contracts.measures import Measure, Scans, parse_measure
 from kraftlog.contracts.suites import (
     ERRORED_CHECKS,
-    ContractResult,
     Suite,
     SuiteError,
     audit_suite,
@@ -154,7 +153,7 @@ def publish(lake: Lake, **tables: list[Row]) -> None:
             put(lake, SPECS[name], rows)
 
 
-def judged_here(lake: Lake, suites: Sequence[Suite], number: int = 1) -> list[ContractResult]:
+def judged_here(lake: Lake, suites: Sequence[Suite], number: int = 1) -> list[Row]:
     """As the process that judges does it. Every worker collects these tests, and one runs them: the
     others are spared the seconds that Great Expectations takes to import.
     """
@@ -163,14 +162,14 @@ def judged_here(lake: Lake, suites: Sequence[Suite], number: int = 1) -> list[Co
     return run_contracts(lake, RUN, number, suites)
 
 
-def judged(lake: Lake, *names: str) -> list[ContractResult]:
+def judged(lake: Lake, *names: str) -> list[Row]:
     """The results of some suites."""
     return judged_here(lake, [one for one in EVERY if one.name in names])
 
 
-def outcomes(results: list[ContractResult], suite: str) -> Mapping[str, str]:
+def outcomes(results: list[Row], suite: str) -> Mapping[str, str]:
     """Result by subject."""
-    return {one.subject: one.result for one in results if one.suite == suite}
+    return {one["subject"]: one["result"] for one in results if one["suite"] == suite}
 
 
 @pytest.fixture
@@ -228,21 +227,21 @@ def test_the_audit_suite_has_a_contract_for_every_check() -> None:
 def test_kept_contracts_pass_and_missing_tables_are_skipped(small: Lake) -> None:
     publish(small)
     results = judged_here(small, EVERY)
-    assert {one.result for one in results} == {"passed", "skipped"}
-    skipped = {one.table_name for one in results if one.result == "skipped"}
+    assert {one["result"] for one in results} == {"passed", "skipped"}
+    skipped = {one["table_name"] for one in results if one["result"] == "skipped"}
     named = {table for suite in SUITES for table in suite.tables}
     later = {one.spec.name for one in (*COPIES, *MEASURES, *PLANS)} & named
     assert {"snapshots", "truncation_plan"} <= later
     assert skipped == {"replicas", "files", "lineages", *later, *state_tables()}
-    assert all("not published yet" in (one.detail or "") for one in results if one.detail)
+    assert all("not published yet" in (one["detail"] or "") for one in results if one["detail"])
 
 
 def test_a_table_that_is_behind_the_run_is_skipped(small: Lake) -> None:
     publish(small)
     results = judged_here(small, EVERY, 2)
-    assert {one.suite for one in results} == {"audit", *(one.name for one in SUITES)}
-    assert {one.result for one in results} == {"skipped"}
-    assert all("this run has not published" in str(one.detail) for one in results[:5])
+    assert {one["suite"] for one in results} == {"audit", *(one.name for one in SUITES)}
+    assert {one["result"] for one in results} == {"skipped"}
+    assert all("this run has not published" in str(one["detail"]) for one in results[:5])
 
 
 def test_a_run_that_was_audited_with_other_limits_says_so(
@@ -270,19 +269,21 @@ def test_a_run_that_was_audited_with_other_limits_says_so(
 def test_a_setting_from_nowhere_or_twice_breaks_its_contract(small: Lake) -> None:
     double = {**SETTING_ROWS[2], "source": "hearsay"}
     publish(small, settings=[*SETTING_ROWS, double])
-    found = [one for one in judged(small, "settings") if one.table_name == "settings"]
-    failed = {one.subject for one in found if one.result == "failed"}
+    found = [one for one in judged(small, "settings") if one["table_name"] == "settings"]
+    failed = {one["subject"] for one in found if one["result"] == "failed"}
     assert failed == {"source", "setting, replica"}
 
 
 def test_a_violated_contract_is_told_with_what_was_seen(small: Lake) -> None:
     publish(small, batches=[BATCH, BATCH], findings=[finding("no_such_check", "warning")])
     results = judged(small, "batches", "findings")
-    failed = {(one.table_name, one.subject): one for one in results if one.result == "failed"}
+    failed = {
+        (one["table_name"], one["subject"]): one for one in results if one["result"] == "failed"
+    }
     assert set(failed) == {("batches", "repeated_places"), ("findings", "check")}
     repeated = failed["batches", "repeated_places"]
-    assert json.loads(repeated.observed or "") == {"value": 1}
-    assert "no_such_check" in str(failed["findings", "check"].observed)
+    assert json.loads(repeated["observed"] or "") == {"value": 1}
+    assert "no_such_check" in str(failed["findings", "check"]["observed"])
 
 
 def test_a_missing_column_is_errored(small: Lake) -> None:
@@ -356,7 +357,7 @@ def test_a_check_that_errored_or_is_missing_never_passes(small: Lake) -> None:
     assert by_check["record_rules"] == "errored"
     assert by_check["isr_within_replicas"] == "errored"
     assert by_check[ERRORED_CHECKS] == "failed"
-    assert [one.detail for one in results if one.subject == "record_rules"] == ["because"]
+    assert [one["detail"] for one in results if one["subject"] == "record_rules"] == ["because"]
 
 
 # --- Counting -----------------------------------------------------------------------------------
@@ -412,9 +413,9 @@ def test_a_file_that_is_cut_is_no_kept_contract(small: Lake) -> None:
     publish(small)
     (file,) = Path(small.path("batches")).glob("*.parquet")
     file.write_bytes(file.read_bytes()[:-8])
-    results = [one for one in judged(small, "batches", "contents") if one.suite == "batches"]
-    assert {one.result for one in results} == {"errored"}
-    assert all("Parquet" in str(one.detail) for one in results)
+    results = [one for one in judged(small, "batches", "contents") if one["suite"] == "batches"]
+    assert {one["result"] for one in results} == {"errored"}
+    assert all("Parquet" in str(one["detail"]) for one in results)
 
 
 def test_a_record_that_is_missing_or_stored_twice_is_seen(small: Lake) -> None:
@@ -549,7 +550,7 @@ def test_the_process_goes_by_the_environment_of_now(
     suite = Suite("batches", (replace(one, counts=Measure((), from_environment)),))
     for counted, result in (("0", "passed"), ("1", "failed")):
         monkeypatch.setenv("COUNTED", counted)
-        assert [one.result for one in JUDGE.judge(small, RUN, 1, [suite])] == [result]
+        assert [one["result"] for one in JUDGE.judge(small, RUN, 1, [suite])] == [result]
 
 
 def test_great_expectations_is_imported_by_that_process_alone(small: Lake, tmp_path: Path) -> None:

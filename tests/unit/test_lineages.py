@@ -30,9 +30,7 @@ def read(root: Path) -> Quorum:
 
 def told(found: list[Lineage]) -> dict[str, tuple[int, list[int]]]:
     """By name: where it forks, and where its batches begin."""
-    return {
-        one.name: (one.fork_offset, one.links.column("base_offset").to_pylist()) for one in found
-    }
+    return {one.name: (one.fork_offset, one.links.base.tolist()) for one in found}
 
 
 def test_copies_that_agree_have_one_lineage(tmp_path: Path) -> None:
@@ -49,7 +47,7 @@ def test_a_copy_departs_at_the_end_of_the_last_batch_that_it_shares(tmp_path: Pa
     found = read(tmp_path)
     assert told(lineages(found)) == {MAIN: (0, BASES), "3": (4, BASES)}
     assert lineage_of(found, lineages(found)) == {"1": MAIN, "2": MAIN, "3": "3"}
-    shared, own = (one.links.column("batch_id").to_pylist() for one in lineages(found))
+    shared, own = (one.links.ids.tolist() for one in lineages(found))
     assert [one == two for one, two in zip(shared, own, strict=True)] == [
         base != 4 for base in BASES
     ]

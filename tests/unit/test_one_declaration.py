@@ -339,7 +339,7 @@ def test_a_delta_table(copy: Path) -> None:
         print(json.dumps({
             "rows": lake.read("made_up").to_pylist(),
             "schema": lake.open("made_up").schema().to_json(),
-            "judged": [judged.table_name, judged.subject, judged.result, judged.reason],
+            "judged": [judged[one] for one in ("table_name", "subject", "result", "reason")],
             "page": PAGES["reference/tables.md"](),
         }))
     """
