@@ -724,6 +724,24 @@ def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
     assert b"".join(one.read_bytes() for one in sorted(out.rglob("*.log.deleted"))) == kept
 
 
+def test_snapshots_of_a_log_that_is_begun_anew_go_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No log leads up to them any more, so that none of their states could be judged."""
+    short, later = short_and_later(tmp_path)
+    out = tmp_path / "out"
+    for folder in (short, later):
+        with serving(FakeController(folder, epoch=2)) as address:
+            pull_once(address, out)
+    assert [one.name for one in out.rglob("*.checkpoint")] == [NEWEST]
+    (kept,) = out.rglob("*.checkpoint.deleted")
+    assert kept.read_bytes() == (short / PARTITION / OLDER).read_bytes()
+    main(["audit", "--input", str(out), "--format", "json"])
+    told = map(json.loads, capsys.readouterr().out.splitlines())
+    failed = {one["check"] for one in told if one.get("result") == "failed"}
+    assert not failed & {"snapshot_below_log_start", "snapshot_leftover"}
+
+
 def test_a_log_that_begins_with_an_epoch_of_its_own(tmp_path: Path) -> None:
     """The leader's log begins at its only snapshot, whose epoch has ended there, with one record."""
     later = begun_at(97, tmp_path)
