@@ -172,11 +172,14 @@ class Soak:
         self.away.append(node.id)
 
     def break_disk(self) -> None:
-        """A broker loses its second disk, with which it lives on until it starts again."""
+        """A broker loses its second disk, with which it lives on until it starts again; all at once,
+        as it writes there meanwhile.
+        """
         node = self.chance.choice(self.quorum.brokers)
         if node.spare.is_dir():
-            shutil.rmtree(node.spare)
+            gone = node.spare.rename(node.spare.with_name("gone"))
             node.spare.write_bytes(b"")
+            shutil.rmtree(gone)
 
     def come(self, number: int) -> None:
         """A node starts again, some of them with an empty disk, or in another release or rack."""

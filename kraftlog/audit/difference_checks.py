@@ -299,11 +299,14 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
         f"The tail is of epoch {epoch}, and the other copies go on without it in epoch {newer}. "
         f"{_fate_in_words(quorum, newer, proven)} {told}"
     )
-    if back:
-        who = listed([called(quorum, one) for one in back])
+    if back.logs:
+        who = listed([called(quorum, one) for one in back.logs])
+        by = f"By the copies at hand {who} could be elected with it"
+        if back.awaited:
+            by = f"With {voters_text(back.awaited)}, of which no copy is at hand, {who} could be elected with it"
         text = (
             f"{carries} of epoch {epoch} from offset {cut}{below} on, and the other copies go on without it in epoch {newer}. "
-            f"By the copies at hand {who} could be elected with it, and the tail would become the quorum's history. "
+            f"{by}, and the tail would become the quorum's history. "
             f"{_fate_in_words(quorum, newer, proven, back=True)} If the tail is cut, this goes with it. {told}"
         )
     return at_batch(
@@ -316,8 +319,8 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
         other_replica=leader.label,
         evidence={
             **(
-                {"could_be_elected": [one.label for one in back], "asks": "copy"}
-                if back
+                {"could_be_elected": [one.label for one in back.logs], "asks": "copy"}
+                if back.logs
                 else {"truncation_offset": cut}
             ),
             "confirmed_end_offset": confirmed,

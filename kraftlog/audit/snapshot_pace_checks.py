@@ -108,7 +108,7 @@ def _running_ms(quorum: Quorum, log: LogView, start: int) -> int:
 def _over_pairs(quorum: Quorum) -> Coverage:
     held = [one.replica for one in quorum.snapshots if one.is_complete and one.end_offset > 0]
     twice = tuple(label for label in dict.fromkeys(held) if held.count(label) > 1)
-    return Coverage(twice, (), "no replica holds two snapshots")
+    return Coverage(twice, (), "no replica holds two snapshots above offset 0")
 
 
 @check(

@@ -129,11 +129,17 @@ class PulledFolder:
         self.vector = kept if kept.entries else _EMPTY
         self.find_segment()
 
-    def set_aside(self) -> None:
-        """Move the whole log to `.deleted` files: the quorum has dropped what comes after it. What
-        the leader said of it goes with it.
+    def set_aside(self, log_start: int) -> None:
+        """Move the whole log to `.deleted` files: the quorum has dropped what comes after it, below an
+        offset. What the leader said of it goes with it, and so do snapshots that end before that, which
+        no log leads up to or goes on from any more: first of all, as a pull that is killed here begins
+        anew as long as the log is there.
         """
         (self.path / DESCRIBE).unlink(missing_ok=True)
+        for one in self.snapshots():
+            if one.end_offset < log_start:
+                path = self.log / names.checkpoint_name(one.end_offset, one.epoch)
+                rename(path, free_name(path.with_name(f"{path.name}.deleted")))
         for file in _segments(self.path):
             rename(Path(file.path), free_name(Path(f"{file.path}.deleted")))
         self.vector, self.segment, self.committed = _EMPTY, None, 0

@@ -43,9 +43,14 @@ NOT_AUTHORIZED = ERROR_CODES["CLUSTER_AUTHORIZATION_FAILED"]
 OTHER_CLUSTER = ERROR_CODES["INCONSISTENT_CLUSTER_ID"]
 MOVED = frozenset(
     ERROR_CODES[name]
-    for name in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH")
+    for name in (
+        "NOT_LEADER_OR_FOLLOWER",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
+        "BROKER_NOT_AVAILABLE",
+    )
 )
-"""Who is asked does not lead, or leads in another epoch."""
+"""Who is asked does not lead, leads in another epoch, or ends (`shutdown`, the last one)."""
 
 OF_THE_SNAPSHOT = frozenset(
     {
@@ -183,8 +188,10 @@ class LeaderClient:
     def _of_leader(
         self, ask: Callable[[Asked], Answer], code_of: Callable[[Answer], int], what: str
     ) -> Answer:
-        """Ask until the leader has answered, or patience is at an end."""
-        deadline = time.monotonic() + self.patience_seconds
+        """Ask until the leader has answered, or patience is at an end: it begins when a question
+        has failed, as waiting for an answer, or for the pace, can take longer.
+        """
+        deadline: float | None = None
         attempt = 0
         while True:
             attempt += 1
@@ -203,7 +210,9 @@ class LeaderClient:
             except DecodeError as error:
                 raise PullError(f"its answer to {what} is not Kafka's ({error})") from error
             self.close()
-            if time.monotonic() > deadline:
+            if deadline is None:
+                deadline = time.monotonic() + self.patience_seconds
+            if time.monotonic() >= deadline:
                 raise problem
             time.sleep(PAUSE_SECONDS)
 
@@ -259,6 +268,7 @@ class LeaderClient:
         waiting = deque(dict.fromkeys([*self.addresses, *self._known.values()]))
         tried: set[Address] = set()
         problem: PullError | None = None
+        is_leaderless = False
         while waiting:
             address = waiting.popleft()
             if address in tried:
@@ -284,7 +294,10 @@ class LeaderClient:
             if not further and self._connection is connection:
                 return connection
             connection.close()
+            is_leaderless = is_leaderless or not further
             waiting.extendleft(further)
+        if is_leaderless and problem is not None:
+            raise Unreachable(f"{problem}; and who answers knows of no leader at the moment")
         raise problem or Unreachable("no controller leads at the moment; try again soon")
 
     def _leads(self, connection: Asked) -> Iterator[Address]:
@@ -316,6 +329,8 @@ class LeaderClient:
         listen.
         """
         found = self._describe(connection)
+        if found.error_code in MOVED:
+            return  # It forwards to a controller that has just ceased to lead.
         self._check(found.error_code, "DescribeQuorum", connection.address)
         listeners = found.listeners or {}
         order = sorted(listeners, key=lambda node: node != found.leader.node_id)

@@ -226,9 +226,9 @@ class Puller:
         """
         end = self.folder.end_offset
         self.tell(
-            f"the quorum's log now begins at {log_start}, and the folder's ends at {end}: its segments are kept as .deleted files, and the log begins anew"
+            f"the quorum's log now begins at {log_start}, and the folder's ends at {end}: its files are kept as .deleted files, and the log begins anew"
         )
-        self.folder.set_aside()
+        self.folder.set_aside(log_start)
 
     def _cut(self, diverging: EpochEnd) -> None:
         """The leader holds other records at the end of our log."""

@@ -7,6 +7,7 @@ its vote to whoever is not behind it, by epoch and then by offset; who stands co
 those that its own log names. Source: KIP-630 "Design", KAFKA-1211, KIP-595, Vote, KIP-853.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -67,8 +68,10 @@ class Candidate:
     wins: bool
 
 
-def candidates(quorum: Quorum) -> list[Candidate]:
-    """Every voter's copy that can be read, and who would be elected as the voter that it was."""
+def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]:
+    """Every voter's copy that can be read, and who would be elected as the voter that it was. The
+    voters `awaited`, of which no copy is at hand, vote for everybody.
+    """
     lower, standing = quorum.bounds.lower, []
     for log in quorum.electors:
         if any(one.problem for one in log.evidence.segments):
@@ -85,6 +88,7 @@ def candidates(quorum: Quorum) -> list[Candidate]:
             for other, copy, theirs in standing
             if theirs <= key and quorum.is_among(named, copy.evidence)
         }
+        votes |= {node for node, _ in named if node in awaited}
         granting = frozenset({voter, *votes})
         stands = quorum.is_among(named, log.evidence)
         wins = stands and len(votes) >= len({node for node, _ in named}) // 2 + 1
@@ -97,13 +101,31 @@ def candidates(quorum: Quorum) -> list[Candidate]:
     return found
 
 
-def returning(quorum: Quorum, label: str) -> list[LogView]:
-    """The voters' copies that hold a replica's uncommitted tail, and would be elected with it as they
-    stand; none where a log was pulled from the running leader, which cuts it.
+class Returning(NamedTuple):
+    """The voters' copies that would be elected with an uncommitted tail, as they stand; where no
+    copy is at hand of the voters `awaited`, with the votes of these.
+    """
+
+    logs: list[LogView]
+    awaited: tuple[int, ...] = ()
+
+
+def returning(quorum: Quorum, label: str) -> Returning:
+    """Who could be elected with the uncommitted tail of a replica; nobody where a log was pulled from
+    the running leader, which cuts it. A voter without a copy may vote for it, unless it led a newer
+    epoch; where what the others hold there is committed, too few can.
     """
     log, start = quorum.by_label[label], quorum.tail_starts[label]
     held = quorum.holding(log, start) if quorum.pulled is None else ()
-    return [one.log for one in candidates(quorum) if one.wins and one.log in held] if held else []
+
+    def elected(awaited: Collection[int]) -> list[LogView]:
+        return [one.log for one in candidates(quorum, awaited) if one.wins and one.log in held]
+
+    if not held or (back := elected(())) or start < quorum.bounds.lower:
+        return Returning(back if held else [])
+    newer = {node for epoch, node in quorum.leaders.items() if epoch > (log.last_epoch or 0)}
+    awaited = tuple(one for one in quorum.bounds.missing_voters if one not in newer)
+    return Returning(elected(awaited), awaited)
 
 
 def committed_holder(quorum: Quorum, offset: int) -> LogView | None:

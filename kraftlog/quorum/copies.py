@@ -4,6 +4,8 @@ In: a replica's log and the time of data that it lacks. Out: whether the copy al
 reason.
 """
 
+import numpy as np
+
 from kraftlog.quorum.describe import told_ms
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -31,7 +33,7 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     if described_since(quorum, log, lacks_from):
         return True
     beyond = [one for one in quorum.peers if one is not log and (one.end_offset or 0) > lacks_from]
-    held = [one.index_at(lacks_from) for one in beyond]
+    held = [_due(one, log, lacks_from) for one in beyond]
     stamps = [_ms(one, index) for one, index in zip(beyond, held, strict=True) if index >= 0]
     stamps += [
         one.last_contained_timestamp or 0
@@ -44,6 +46,17 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     told = [one for one in beyond if not by_voters or quorum.is_voter(one.evidence)]
     newest = [ms for one in told if (ms := one.newest_ms) is not None]
     return bool(stamps) and all(copy_explains(quorum, log, one) for one in (*stamps, *newest))
+
+
+def _due(one: LogView, log: LogView, offset: int) -> int:
+    """The index of the batch of another log with which what it holds from an offset on comes to a node:
+    that one; of an older epoch than the node's own log ends in, the first of a leader after that.
+    """
+    index, last = one.index_at(offset), log.last_epoch or 0
+    if index < 0 or one.epochs[index] >= last:
+        return index
+    later = np.flatnonzero(one.epochs[index:] > last)
+    return index + int(later[0]) if len(later) else index
 
 
 def described_since(quorum: Quorum, log: LogView, lacks_from: int) -> bool:

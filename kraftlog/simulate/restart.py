@@ -450,9 +450,15 @@ class _Judge:
             start = min(start for start, _ in fates)
             below = " or below" if quorum.tail_hides(log.label) else ""
             cut = f"records from offset {start}{below} on are cut"
-            if back := returning(quorum, log.label):
-                who = listed([called(quorum, one) for one in back])
-                why = f"{cut}, or become the quorum's history: by the copies at hand {who} could be elected with them"
+            back = returning(quorum, log.label)
+            if back.logs:
+                who = listed([called(quorum, one) for one in back.logs])
+                by = "by the copies at hand"
+                if back.awaited:
+                    by = f"with {voters_text(back.awaited)}, of which no copy is at hand,"
+                why = (
+                    f"{cut}, or become the quorum's history: {by} {who} could be elected with them"
+                )
                 yield Safety.UNKNOWN, why, start
             elif any(fate == Fate.UNCOMMITTED for _, fate in fates):
                 yield Safety.LOSES, f"{cut}; {NEVER_COMMITTED}", start

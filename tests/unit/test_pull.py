@@ -13,9 +13,11 @@ import shutil
 import signal
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,6 +174,106 @@ def test_a_leader_whose_epoch_has_passed_is_looked_for_again(at: int, tmp_path: 
     assert 74 in leads.refused
     assert leads.asked[-1][1].get("topics", [{}])[0]["partitions"][0]["currentLeaderEpoch"] == 3
     assert_same_bytes(tmp_path, SOURCE)
+
+
+@dataclass
+class Ending(FakeController):
+    """Its n-th answer to a Fetch is the one of a leader that shuts down (BROKER_NOT_AVAILABLE)."""
+
+    at: int = 0
+
+    def answer(self, api_key: int, version: int, body: bytes) -> bytes:
+        raw = super().answer(api_key, version, body)
+        self.at -= api_key == FETCH
+        if api_key != FETCH or self.at != 0:
+            return raw
+        spec = request_specs()[FETCH][1].at(version)
+        told, *_ = read_message(spec, raw, 0, len(raw))
+        told["responses"][0]["partitions"][0] |= {"errorCode": 8, "records": ""}
+        return encode_message(spec, told)
+
+
+@pytest.mark.usefixtures("small_answers")
+@pytest.mark.parametrize("at", [1, 2, 3, 7])
+def test_a_leader_that_shuts_down_is_looked_for_again(at: int, tmp_path: Path) -> None:
+    with serving(Ending(SOURCE, at=at)) as address:
+        pull_once(address, tmp_path)
+    assert_same_bytes(tmp_path, SOURCE)
+
+
+@pytest.mark.usefixtures("small_answers")
+def test_a_leader_that_stands_still_is_followed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer may be waited for as long as a quorum may be without a leader: that begins then."""
+    monkeypatch.setattr(leader, "ANSWER_SECONDS", 0.5)
+    is_over = threading.Event()
+
+    def stand(number: int, _: int, frame: bytes) -> bytes:
+        if number >= 8:
+            is_over.wait(20)
+        return frame
+
+    with (
+        serving(FakeController(SOURCE, garble=stand)) as first,
+        serving(FakeController(SOURCE, node_id=2, epoch=3)) as second,
+    ):
+        pull_once(f"{first},{second}", tmp_path, patience=0.5)
+        is_over.set()
+    assert described(tmp_path)["LeaderId"] == "2"
+    assert_same_bytes(tmp_path, SOURCE)
+
+
+@dataclass
+class Forwarding(FakeController):
+    """A broker: it forwards DescribeQuorum, at first to a controller that has ceased to lead, then
+    to the one that leads, whose address it tells.
+    """
+
+    controller: str = ""
+    refusals: int = 2
+
+    def _describe(self, asked: dict[str, Any]) -> dict[str, Any]:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            return {"errorCode": 6, "errorMessage": None, "topics": [], "nodes": []}
+        host, _, port = self.controller.rpartition(":")
+        listener = {"name": "CONTROLLER", "host": host, "port": int(port)}
+        return {
+            **super()._describe(asked),
+            "nodes": [{"nodeId": self.node_id, "listeners": [listener]}],
+        }
+
+
+def test_a_broker_that_forwards_to_who_leads_no_more_is_asked_again(tmp_path: Path) -> None:
+    with serving(FakeController(SOURCE)) as leads:
+        broker = Forwarding(
+            SOURCE, controller=leads, versions={FETCH: (4, 17), DESCRIBE_QUORUM: (0, 2)}
+        )
+        with serving(broker) as address:
+            pull_once(address, tmp_path)
+    assert_same_bytes(tmp_path, SOURCE)
+
+
+@dataclass
+class Leaderless(FakeController):
+    """A controller that knows of no leader."""
+
+    def _fetch(self, asked: dict[str, Any]) -> dict[str, Any]:
+        self.epoch += 1  # whoever asks is behind
+        told = super()._fetch(asked)
+        told["responses"][0]["partitions"][0]["currentLeader"]["leaderId"] = -1
+        return told
+
+
+def test_who_answers_without_a_leader_is_told_beside_who_does_not_answer(tmp_path: Path) -> None:
+    with serving(FakeController(SOURCE)) as gone:
+        pass
+    with serving(Leaderless(SOURCE)) as address:
+        with pytest.raises(Unreachable, match=r"^no controller leads at the moment; try again"):
+            pull_once(address, tmp_path, patience=0.0)
+        with pytest.raises(Unreachable, match=r"refused.*and who answers knows of no leader"):
+            pull_once(f"{address},{gone}", tmp_path, patience=0.0)
 
 
 @pytest.mark.usefixtures("small_answers")
@@ -620,6 +722,24 @@ def test_a_log_start_beyond_our_end_begins_the_log_anew(tmp_path: Path) -> None:
     assert ends(out) == (98, ends(SOURCE)[1])
     assert_same_bytes(out, SOURCE)
     assert b"".join(one.read_bytes() for one in sorted(out.rglob("*.log.deleted"))) == kept
+
+
+def test_snapshots_of_a_log_that_is_begun_anew_go_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No log leads up to them any more, so that none of their states could be judged."""
+    short, later = short_and_later(tmp_path)
+    out = tmp_path / "out"
+    for folder in (short, later):
+        with serving(FakeController(folder, epoch=2)) as address:
+            pull_once(address, out)
+    assert [one.name for one in out.rglob("*.checkpoint")] == [NEWEST]
+    (kept,) = out.rglob("*.checkpoint.deleted")
+    assert kept.read_bytes() == (short / PARTITION / OLDER).read_bytes()
+    main(["audit", "--input", str(out), "--format", "json"])
+    told = map(json.loads, capsys.readouterr().out.splitlines())
+    failed = {one["check"] for one in told if one.get("result") == "failed"}
+    assert not failed & {"snapshot_below_log_start", "snapshot_leftover"}
 
 
 def test_a_log_that_begins_with_an_epoch_of_its_own(tmp_path: Path) -> None:

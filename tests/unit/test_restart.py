@@ -31,6 +31,7 @@ from kraftlog.simulate.restart_rows import restart_rows, with_history
 from kraftlog.simulate.rows import Plans, fetch_rows
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
+    COPIED_MS,
     LIMITS,
     NO_OP,
     NO_PRODUCERS,
@@ -42,6 +43,7 @@ from tests.unit.audit_logs import (
     change,
     copied_at,
     copied_live,
+    describe,
     disk_text,
     feature,
     found,
@@ -59,7 +61,11 @@ from tests.unit.audit_logs import (
     unregister_broker,
     voters_batch,
 )
-from tests.unit.faults.borders import cut_at, tail_that_may_return
+from tests.unit.faults.borders import (
+    cut_at,
+    tail_that_may_return,
+    tail_that_may_return_unseen,
+)
 from tests.unit.faults.cases import free, joiner, looking_at
 from tests.unit.faults.ends import cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
@@ -160,6 +166,27 @@ def test_a_tail_that_may_be_elected_is_not_known_to_be_cut(tmp_path: Path) -> No
     assert found.reason == (
         "records from offset 12 on are cut, or become the quorum's history: by the copies at hand controller 3 could be elected with them"
     )
+
+
+def test_a_voter_without_a_copy_may_elect_who_holds_a_tail(tmp_path: Path) -> None:
+    """It led no newer epoch, and nothing shows that what replaced the tail was committed."""
+    tail_that_may_return_unseen(quorum(tmp_path))
+    found = answers(tmp_path)["3"]
+    assert (found.safety, found.lost_from, found.needs) == (Safety.UNKNOWN, 12, (2,))
+    assert found.reason == (
+        "records from offset 12 on are cut, or become the quorum's history: with voter 2, of which no copy is at hand, controller 3 could be elected with them"
+    )
+
+
+def test_a_voter_without_a_copy_that_led_later_elects_nobody_with_a_tail(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+    nodes[0].append(leader_change(12, 3, 2, LATER))
+    nodes[0].quorum_state(leaderId=2, leaderEpoch=3)
+    nodes[0].epochs([(1, 0), (2, 8), (3, 12)])
+    shutil.rmtree(nodes[1].home)
+    found = answers(tmp_path)["3"]
+    assert (found.safety, found.lost_from) == (Safety.LOSES, 12)
 
 
 def test_a_tail_is_lost_where_it_is_proven_uncommitted(tmp_path: Path) -> None:
@@ -960,6 +987,32 @@ def test_copies_that_were_there_when_it_was_written_have_lost_it(tmp_path: Path)
     found = beside_the_leader(tmp_path)
     why = "it could be elected without what is committed from offset 14 on"
     assert (found["3"].safety, found["3"].reason) == (Safety.UNSAFE, why)
+
+
+@pytest.mark.parametrize(
+    ("later_ms", "safety"), [(1, Safety.LOSES), (-1, Safety.UNSAFE)], ids=["before", "after"]
+)
+def test_what_a_newer_leader_went_without_comes_with_a_later_one(
+    later_ms: int, safety: Safety, tmp_path: Path
+) -> None:
+    """Leader 1 of epoch 4 was cut off when it was copied. It had not got the first record of epoch 3,
+    which was a second older; leader 3 of epoch 5 had, and wrote before or after the copy.
+    """
+    nodes, copied = quorum(tmp_path), COPIED_MS + 1000
+    for node in nodes:
+        copied_at(node, COPIED_MS)
+    nodes[0].append(leader_change(12, 4, 1, copied))
+    nodes[0].epochs([(1, 0), (2, 8), (4, 12)])
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=4)
+    copied_at(nodes[0], copied)
+    later = [leader_change(13, 5, 3, copied + later_ms), Batch(14, 5, (NO_OP,), None, copied + 2)]
+    live = Node(tmp_path, 9)
+    live.write([*healthy_log(), leader_change(12, 3, 2, COPIED_MS + 1), *later])
+    live.epochs([(1, 0), (2, 8), (3, 12), (5, 13)])
+    (live.folder / "quorum-state").unlink()
+    live.meta(node_id=-1, directory=9)
+    describe(live, 3, 5, 15)
+    assert beside_the_leader(tmp_path)["1"].safety == safety
 
 
 NOW = START_MS + 12_001

@@ -3,6 +3,7 @@ that were stopped on purpose, settings of a node's own, places where an equal si
 """
 
 import os
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -464,6 +465,16 @@ def tail_that_may_return(nodes: list[Node]) -> None:
     """Voter 2 has not got, or has lost, what leader 1 wrote in epoch 3."""
     nodes[2].append(Batch(12, 2, (topic("d", 4), NO_OP), None, LATER))
     later_epoch(nodes[:1])
+
+
+@fault(
+    "uncommitted_tail_diverged", "warning", "3", 12, sound=later_epoch,
+    says="With voter 2, of which no copy is at hand, controller 3 could be elected with it, and the",
+)  # fmt: skip
+def tail_that_may_return_unseen(nodes: list[Node]) -> None:
+    """Whether voter 2 has got what leader 1 wrote in epoch 3 is not known."""
+    tail_that_may_return(nodes)
+    shutil.rmtree(nodes[1].home)
 
 
 def _trimmed(nodes: list[Node]) -> None:
