@@ -166,6 +166,17 @@ def _foreign_format(lake: Lake, name: str, what: str) -> UnwritableError:
     )
 
 
+def lost_to_readers(lake: Lake, published: Published | None) -> Iterator[str]:
+    """The tables of which files are gone that the published version needs, though not the newest:
+    another client has gathered them, and deleted those before.
+
+    Raises LakeError where one cannot be read."""
+    for name, version in published.versions.items() if published else ():
+        moved = lake.open(name).version() != version
+        if moved and _lost_files(lake, name, lake.sizes(name, version), deep=False, opens=False):
+            yield name
+
+
 def _has_its_columns(lake: Lake, spec: TableSpec) -> bool:
     return bool(pa.schema(lake.open(spec.name).schema()).equals(spec.schema))
 

@@ -17,7 +17,7 @@ from deltalake.schema import PrimitiveType
 from kraftlog.errors import LakeError, UnwritableError
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables import upkeep
-from kraftlog.tables.damage import Damage, damages
+from kraftlog.tables.damage import Damage, damages, lost_to_readers
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import lease_of
 from kraftlog.tables.mend import mend
@@ -407,6 +407,17 @@ def test_a_table_whose_old_entries_are_gone_keeps_its_rows(lake: Lake) -> None:
     (found,) = damages(lake, SPECS, known)
     assert (found.has_log, found.lost, found.whole) == (True, frozenset(), None)
     assert rows(lake) == before
+
+
+def test_files_that_only_readers_miss_are_found(lake: Lake) -> None:
+    """They see the version that was published; the newest one has the same rows in other files."""
+    known = published(lake)
+    others(lake).optimize.compact()
+    assert list(lost_to_readers(lake, known)) == []
+    others(lake).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert list(damages(lake, SPECS, known)) == []
+    assert list(lost_to_readers(lake, known)) == ["findings"]
+    assert list(lost_to_readers(lake, published(lake))) == []
 
 
 def in_format(lake: Lake, feature: str, *more: object) -> None:
