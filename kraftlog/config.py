@@ -234,7 +234,7 @@ def _typed(option: str, value: object, kind: object) -> object:
         # Not the value itself: it may be a key.
         raise UsageError(f"{option} must be a text, not of type {type(value).__name__}")
     # TOML has no null: an empty text stands for an option that is not given.
-    return str(value) or (None if type(None) in get_args(kind) else "")
+    return _whole_text(option, value) or (None if type(None) in get_args(kind) else "")
 
 
 def one_of(option: str, value: object, allowed: tuple[object, ...]) -> object:
@@ -276,7 +276,14 @@ def _texts(option: str, value: object) -> tuple[str, ...]:
     items = [value] if isinstance(value, str | Path) else value
     if not isinstance(items, list | tuple) or not all(isinstance(i, str | Path) for i in items):
         raise UsageError(f"{option} must be a list of texts, not {value!r}")
-    return tuple(str(item) for item in items)
+    return tuple(_whole_text(option, item) for item in items)
+
+
+def _whole_text(option: str, value: str | Path) -> str:
+    """A text which no system would end before its end."""
+    if "\0" in str(value):
+        raise UsageError(f"{option} holds a NUL character, which no path or key may")
+    return str(value)
 
 
 def require_of_reading(names: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from kraftlog.pipeline.lost_rows import lost_rows
 from kraftlog.pipeline.run import lake_key, lake_of
 from kraftlog.pipeline.writing import compact_all, expire_all, leased, publish, writing
 from kraftlog.plain import runs_text
-from kraftlog.tables.damage import damages
+from kraftlog.tables.damage import damages, lost_to_readers
 from kraftlog.tables.lease import at_work
 from kraftlog.tables.place import state_of
 from kraftlog.tables.upkeep import forget_runs
@@ -43,6 +43,14 @@ def lake_damage(options: Options) -> Checked:
         told = [f"{lake.path(one.table)}: {one.what}" for one in found]
         return Checked(
             told, "a run over the input with --verify rebuilds what the input still holds"
+        )
+    if hidden := [lake.path(one) for one in lost_to_readers(lake, last)]:
+        what = (
+            "another client has made other files of its files, and deleted those that readers see"
+        )
+        return Checked(
+            [f"{one}: {what}" for one in hidden],
+            "no row is lost: the next run lets readers see the other files",
         )
     marks = lake.marks(all_tables())
     files = sum(one.file_count for one in marks.values())

@@ -169,12 +169,14 @@ def _tell_lost(lake: Lake, taken: Taken) -> None:
     _tell_lost_batches(lake, taken.contents)
     runs = lake.read(RUNS.name, [RUN_ID.name, "number"]).to_pylist()
     told_anew = lake.run_number(RUNS.name)
+    lost = {RUNS.name: set(taken.numbers) - {one["number"] for one in runs}}
     for name, ids in taken.runs.items():
         left = {*lake.read(name, [RUN_ID.name]).column(0).to_pylist()}
-        lost = {one["number"] for one in runs if one[RUN_ID.name] in ids - left} - {told_anew}
-        if lost:
+        lost[name] = {one["number"] for one in runs if one[RUN_ID.name] in ids - left} - {told_anew}
+    for name, numbers in lost.items():
+        if numbers:
             tell(
-                f"{lake.path(name)} holds no rows of {runs_text(sorted(lost))} any more: whatever it told of them is lost"
+                f"{lake.path(name)} holds no rows of {runs_text(sorted(numbers))} any more: whatever it told of them is lost"
             )
 
 

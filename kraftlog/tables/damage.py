@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from deltalake.table import SUPPORTED_READER_FEATURES
 
-from kraftlog.errors import LakeError
+from kraftlog.errors import LakeError, UnwritableError
 from kraftlog.plain import in_line
 from kraftlog.tables.lake import WRITER, Lake
 from kraftlog.tables.parquet import lake_filesystem
@@ -22,10 +23,8 @@ from kraftlog.tables.register import Published
 from kraftlog.tables.spec import RUNS, TableSpec
 
 GONE, UNREADABLE = "it is gone", "its log cannot be read"
-
-
-class _ForeignFormatError(LakeError):
-    """A table that another writer has made one of features which delta-rs cannot read."""
+_UNSUPPORTED = "Kernel error: Unsupported"
+"""How delta-rs begins where a log is whole, and of a format that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ def damages(
 ) -> Iterator[Damage]:
     """Those of the tables that are damaged; `deep` reads all files, `opens` only their footers.
 
-    Raises LakeError where something else lies in a table's place, or another writer has changed a
-    table's format.
+    Raises LakeError where something else lies in a table's place, UnwritableError where another
+    writer has changed a table's format.
     """
     finished = finished_run(lake, published)
     for spec in tables:
@@ -98,7 +97,13 @@ def _damage(
         files, is_ahead = lake.sizes(name), lake.run_number(name) > finished
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
-        return Damage(spec, f"{UNREADABLE} ({_first_words(error)})", has_log=False)
+        words = _first_words(error)
+        if words.startswith(_UNSUPPORTED):
+            raise _foreign_format(lake, name, f"({words})") from error
+        return Damage(spec, f"{UNREADABLE} ({words})", has_log=False)
+    features = {*(lake.open(name).protocol().reader_features or ())} - SUPPORTED_READER_FEATURES
+    if features:
+        raise _foreign_format(lake, name, f"in version {now} ({', '.join(sorted(features))})")
     what = whole = changed = None
     if version is not None and now < version:
         what = "its log has lost its newest entries"
@@ -109,8 +114,6 @@ def _damage(
                 then = len(DeltaTable(lake.path(name), version=version).file_uris())
             whole = changed = _before_others(lake, spec, version, now)
             files = files if whole is None else lake.sizes(name, whole)
-        except _ForeignFormatError:
-            raise
         except Exception as error:
             what = f"its history since version {version} cannot be read ({_first_words(error)})"
         else:
@@ -141,8 +144,6 @@ def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int
     columns that are now others than ours; one that only gathers files, or deletes old ones, changes
     none, but that of tables of which each file is replaced by itself none may be gathered. Before we
     change rows, we undo that.
-
-    Raises LakeError where such a writer has changed the table's format: nothing takes that back.
     """
     name, whole = spec.name, None
     has_columns = now == published or _has_its_columns(lake, spec)
@@ -153,14 +154,27 @@ def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int
         if has_changed or (spec.is_by_file and any("remove" in one for one in commit)):
             is_ours = any(one["txn"]["appId"] == WRITER for one in commit if "txn" in one)
             whole = None if is_ours else version - 1 if whole is None else whole
-            formats = [one["protocol"] for one in commit if "protocol" in one and not is_ours]
-            features = [feature for one in formats for feature in one.get("readerFeatures") or ()]
-            if features:
-                raise _ForeignFormatError(
-                    f"{lake.path(name)}: another writer has changed its rows and its format in version {version} ({', '.join(features)}), which kraftlog does not read. "
-                    "Nothing was changed. Run into a new lake; the files of the versions before are still there."
-                )
     return whole
+
+
+def _foreign_format(lake: Lake, name: str, what: str) -> UnwritableError:
+    """The error of a table that another writer has given a format which we do not read, with rows or
+    without: no later version is without it.
+    """
+    return UnwritableError(
+        f"{lake.path(name)}: another writer has made its format {what} one that kraftlog does not read; nothing was changed: what is published stays readable, run into a new lake"
+    )
+
+
+def lost_to_readers(lake: Lake, published: Published | None) -> Iterator[str]:
+    """The tables of which files are gone that the published version needs, though not the newest:
+    another client has gathered them, and deleted those before.
+
+    Raises LakeError where one cannot be read."""
+    for name, version in published.versions.items() if published else ():
+        moved = lake.open(name).version() != version
+        if moved and _lost_files(lake, name, lake.sizes(name, version), deep=False, opens=False):
+            yield name
 
 
 def _has_its_columns(lake: Lake, spec: TableSpec) -> bool:

@@ -8,8 +8,8 @@ more; tables of what is, and of what follows, are told anew; tables that hold ro
 those of earlier runs that are left.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,11 +30,13 @@ _NO_IDS = pa.array([], pa.string())
 
 class Taken(NamedTuple):
     """What a lake has lost: the ids of the contents that are no longer stored in full; by table, the
-    ids of the runs whose rows may be among those that are gone.
+    ids of the runs whose rows may be among those that are gone; the numbers of runs of which that is
+    so in the table of runs itself.
     """
 
     contents: pa.Array
     runs: Mapping[str, frozenset[str]]
+    numbers: frozenset[int]
 
 
 def mend(lake: Lake, found: Sequence[Damage], number: int) -> Taken:
@@ -43,11 +45,15 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> Taken:
         if one.whole is not None:
             lake.set_back(one.table, one.whole)
     found = [one for one in found if one.whole is None or one.lost]
-    runs = {}
+    runs, numbers = {}, frozenset[int]()
     for damage in sorted(found, key=lambda one: one.table != "runs"):
         spec = damage.spec
-        if spec.mode == PER_RUN and spec.name != "runs":
-            runs[spec.name] = _lost_runs(lake, damage)
+        if spec.name == "runs":
+            numbers = _may_be_lost(lake, damage, "number", range(1, number + 1))
+        elif spec.mode == PER_RUN:
+            known = lake.read("runs", [RUN_ID.name]) if lake.exists("runs") else None
+            ids = [] if known is None else known.column(0).to_pylist()
+            runs[spec.name] = _may_be_lost(lake, damage, RUN_ID.name, ids)
         if not damage.has_log:
             lake.begin_again(spec, number if spec.mode == CONTENT or spec.name == "runs" else 0)
         elif spec.mode == CONTENT or spec.name == "runs":
@@ -60,25 +66,27 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> Taken:
             lake.empty(spec)
     names = {one.table for one in found}
     if not names & set(decoded_tables()):
-        return Taken(_NO_IDS, runs)
+        return Taken(_NO_IDS, runs, numbers)
     # Without these the next run reads every file again, and says anew what lies on the disks.
     for name in ON_DISKS:
         if lake.exists(name):
             lake.empty(decoded_tables()[name], number)
-    return Taken(_forget_incomplete(lake) if names & set(CONTENTS) else _NO_IDS, runs)
+    return Taken(_forget_incomplete(lake) if names & set(CONTENTS) else _NO_IDS, runs, numbers)
 
 
-def _lost_runs(lake: Lake, damage: Damage) -> frozenset[str]:
-    """The ids of the runs whose rows the files may hold that cannot be read any more: of all, where
-    the table's log does not tell them.
+def _may_be_lost(lake: Lake, damage: Damage, column: str, values: Iterable[Any]) -> frozenset[Any]:
+    """Those of some values of a column that the files may hold which cannot be read any more: all,
+    where the table's log does not tell.
     """
-    ids = lake.read("runs", [RUN_ID.name]).column(0).to_pylist() if lake.exists("runs") else []
     if not damage.is_log_whole or not damage.lost or damage.whole is not None:
-        return frozenset(ids)
+        return frozenset(values)
     lost = [file for file, _ in lake.files(damage.table) if file["path"] in damage.lost]
-    bounds = [[file.get(f"{end}.{RUN_ID.name}") for end in ("min", "max")] for file in lost]
+    bounds = [[file.get(f"{end}.{column}") for end in ("min", "max")] for file in lost]
     return frozenset(
-        one for one in ids for low, high in bounds if (low or one) <= one <= (high or one)
+        one
+        for one in values
+        for low, high in bounds
+        if (one if low is None else low) <= one <= (one if high is None else high)
     )
 
 

@@ -4,7 +4,8 @@ is at work on it, and which versions of its tables belong together.
 In: the root of a lake. Out: `RegisterState`s, and one step forward: `advance` takes the next
 version of the table, or says that somebody else has taken it. Delta promises that of each version
 there is one, on a local disk and on object stores, so that this is a compare-and-swap wherever a
-lake may lie. Source: the Delta protocol, "Delta Log Entries" and "Commit Provenance Information".
+lake may lie. Commits of other clients (who set properties of all tables, or tidy them) say nothing,
+and are passed over. Source: the Delta protocol, "Delta Log Entries" and "Commit Provenance Information".
 """
 
 import fcntl
@@ -68,7 +69,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class RegisterState:
-    """What a register says. `version` is that of its Delta table; `token` counts the owners that
+    """What a register says. `version` counts what it has said; `token` counts the owners that
     there have been; `owner` is None while nobody is at work; `renewed` is when the owner was last
     heard of, in seconds since 1970 by its own clock; `published` has the newest run last.
     """
@@ -99,9 +100,7 @@ class Register:
         Raises LakeError where it cannot be read, StoreError where its store does not let us."""
         for left in reversed(range(_LOOKS)):
             try:
-                # It may move on meanwhile; then there are more than one, wrongly numbered.
-                told = [_state(one[_KEY]) for one in DeltaTable(self.path).history(1)]
-                return max(told, key=lambda one: one.version)
+                return _told(DeltaTable(self.path))
             except TableNotFoundError:
                 return None
             except _BROKEN as error:
@@ -139,11 +138,15 @@ class Register:
         try:
             table = DeltaTable(self.path)
             if table.version() != state.version - 1:
-                return False
+                known = self.read()  # others may have committed since, and said nothing
+                if known is None or known.version != state.version - 1:
+                    return False
             table.create_write_transaction(
                 [], mode="append", schema=_SCHEMA, commit_properties=_properties(state)
             )
-        except CommitFailedError:
+        except CommitFailedError as error:
+            if DeltaTable(self.path).version() == table.version():
+                raise self._refused(error) from error  # of what others have made of the table
             return False
         except (DeltaError, OSError) as error:
             raise self._refused(error) from error
@@ -151,6 +154,18 @@ class Register:
 
     def _refused(self, error: Exception) -> UnwritableError:
         return UnwritableError(f"{self.root}: the lake cannot be written ({why(self.root, error)})")
+
+
+def _told(table: DeltaTable) -> RegisterState:
+    """What our newest commit says.
+
+    Raises LookupError and the like where there is none, or it has been changed."""
+    # It may move on meanwhile; then there are more than one, wrongly numbered. None: it is torn.
+    found = table.history(1)
+    if found and not any(_KEY in one for one in found):
+        found = table.history()
+    states = [_state(one[_KEY]) for one in found if _KEY in one]
+    return max(states, key=lambda one: one.version)
 
 
 def _properties(state: RegisterState) -> CommitProperties:

@@ -256,6 +256,31 @@ def test_rows_of_earlier_runs_that_are_lost_are_named(
             one.unlink(missing_ok=True)
 
 
+def test_a_run_that_is_lost_itself_is_named(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    """No run tells again what it was of; and what only readers miss is told by a check, until the
+    next run.
+    """
+    lab.again()
+    mark, runs = lab.root / "1" / "server.properties", lab.lake.path("runs")
+    options = load_options({"lake": lab.lake.root})
+    sql = ["sql", "SELECT number FROM runs ORDER BY number", "--lake", lab.lake.root]
+    try:
+        lab.file_of("runs").unlink()
+        mark.write_text("broker.rack=a\n")
+        lab.run()
+        assert f"{runs} holds no rows of run 1 any more: whatever" in capsys.readouterr().err
+        mark.write_text("broker.rack=bb\n")
+        lab.run()
+        gather("runs", is_for_good=True)(lab)
+        assert [one.partition(":")[0] for one in lake_damage(options).damaged] == [runs]
+        assert main(sql) == 2
+        assert not lab.run().is_new
+        assert not lake_damage(options).damaged
+        assert main(sql) == 0
+    finally:
+        mark.unlink(missing_ok=True)
+
+
 def test_a_run_whose_epochs_are_lost_is_not_compared(
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:

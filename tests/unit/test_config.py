@@ -98,6 +98,8 @@ def test_an_unknown_option_names_the_nearest() -> None:
         ("window_size_bytes", 1.5, "whole number above 0"),
         ("input", [1], "list of texts"),
         ("lake", 7, "must be a text"),
+        ("lake", "a\0b", "holds a NUL character"),
+        ("input", ["a", "b\0"], "holds a NUL character"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(key: str, value: object, sentence: str) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
-from kraftlog.errors import LakeError
+from kraftlog.errors import LakeError, UnwritableError
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import Lease, lease_of
 from kraftlog.tables.register import Register, cut_broken_end
@@ -235,6 +236,59 @@ def test_only_the_end_of_a_log_is_cut(tmp_path: Path) -> None:
     assert not cut_broken_end(str(log.parent)), "nothing would be left"
     assert sorted(log.glob("*.json")) == entries
     assert not cut_broken_end(str(tmp_path / "none"))
+
+
+FOREIGN: dict[str, Callable[[DeltaTable], object]] = {
+    "properties": lambda one: one.alter.set_table_properties({"delta.checkpointInterval": "10"}),
+    "rows": lambda one: write_deltalake(one, pa.table({"note": ["mine"]}), mode="append"),
+    "an older version": lambda one: one.restore(0),
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_what_other_clients_commit_to_the_register_says_nothing(what: str, tmp_path: Path) -> None:
+    """A job that goes through all tables of a warehouse takes the register for one: before a run,
+    while it is at work, and twice in a row.
+    """
+    root = str(tmp_path)
+
+    def meddle() -> None:
+        FOREIGN[what](DeltaTable(f"{root}/_lake"))
+
+    with hold(root) as lease:
+        lease.say(cluster_id="theirs")
+        stale = replace(lease.state, version=lease.state.version + 1)
+        meddle()
+        lease.say()
+        assert not lease.register.advance(stale), "who has not heard of that does not go on"
+    meddle()
+    meddle()
+    known = Register(root).read()
+    assert known is not None
+    assert (known.owner, known.cluster_id, known.token) == (None, "theirs", 1)
+    with hold(root) as lease, pytest.raises(LakeError, match="at work"), hold(root):
+        pass
+    assert (lease.state.cluster_id, lease.token) == ("theirs", 2)
+
+
+def test_a_register_of_another_s_format_is_read_and_not_written(tmp_path: Path) -> None:
+    """One sentence, and no waiting for what never comes."""
+    with hold(str(tmp_path)):
+        pass
+    entry = newest_entry(tmp_path)
+    protocol = {
+        "minReaderVersion": 1,
+        "minWriterVersion": 7,
+        "writerFeatures": ["inCommitTimestamp"],
+    }
+    actions = {"commitInfo": {"operation": "SET TBLPROPERTIES"}, "protocol": protocol}
+    lines = (json.dumps({name: one}) for name, one in actions.items())
+    entry.with_name(f"{int(entry.stem) + 1:020d}.json").write_text("\n".join(lines))
+    with pytest.raises(UnwritableError, match="InCommitTimestamp"), hold(str(tmp_path)):
+        pass
+    known = Register(str(tmp_path)).read()
+    assert known is not None
+    assert known.owner is None
 
 
 TAMPERED: dict[str, Callable[[Row], None]] = {

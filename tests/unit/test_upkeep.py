@@ -14,10 +14,10 @@ import pytest
 from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 
-from kraftlog.errors import LakeError
+from kraftlog.errors import LakeError, UnwritableError
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables import upkeep
-from kraftlog.tables.damage import Damage, damages
+from kraftlog.tables.damage import Damage, damages, lost_to_readers
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import lease_of
 from kraftlog.tables.mend import mend
@@ -409,17 +409,50 @@ def test_a_table_whose_old_entries_are_gone_keeps_its_rows(lake: Lake) -> None:
     assert rows(lake) == before
 
 
-def test_a_format_of_another_writer_is_told_and_left(lake: Lake) -> None:
-    known, table = published(lake), others(lake)
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    path = table.get_add_actions(flatten=True).column("path")[0].as_py()
-    change = [
-        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
-        {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}},
-    ]
-    added = Path(lake.path("findings")) / "_delta_log" / f"{table.version() + 1:020d}.json"
+def test_files_that_only_readers_miss_are_found(lake: Lake) -> None:
+    """They see the version that was published; the newest one has the same rows in other files."""
+    known = published(lake)
+    others(lake).optimize.compact()
+    assert list(lost_to_readers(lake, known)) == []
+    others(lake).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert list(damages(lake, SPECS, known)) == []
+    assert list(lost_to_readers(lake, known)) == ["findings"]
+    assert list(lost_to_readers(lake, published(lake))) == []
+
+
+def in_format(lake: Lake, feature: str, *more: object) -> None:
+    """The next commit gives a table a feature."""
+    features = {"readerFeatures": [feature], "writerFeatures": [feature]}
+    change = [{"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}, *more]
+    added = Path(lake.path("findings")) / "_delta_log" / f"{others(lake).version() + 1:020d}.json"
     added.write_text("\n".join(map(json.dumps, change)))
+
+
+def test_a_format_of_another_writer_is_told_and_left(lake: Lake) -> None:
+    known = published(lake)
+    path = others(lake).get_add_actions(flatten=True).column("path")[0].as_py()
+    remove = {"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}}
+    in_format(lake, "deletionVectors", remove)
     with pytest.raises(LakeError, match=r"its format in version 21 \(deletionVectors\)"):
+        list(damages(lake, SPECS, known))
+
+
+def test_a_format_without_other_rows_is_told_and_left(lake: Lake) -> None:
+    """As clients leave it that first set a property, and change rows later or never."""
+    known = published(lake)
+    in_format(lake, "deletionVectors")
+    with pytest.raises(UnwritableError, match=r"its format in version 21 \(deletionVectors\)"):
+        list(damages(lake, SPECS, known))
+    others(lake).alter.set_table_properties({"delta.appendOnly": "false"})
+    with pytest.raises(UnwritableError, match=r"its format in version 22 \(deletionVectors\)"):
+        list(damages(lake, SPECS, known))
+
+
+def test_a_log_of_a_format_that_nobody_here_knows_is_not_called_broken(lake: Lake) -> None:
+    """It would be begun anew, without a row."""
+    known = published(lake)
+    in_format(lake, "ofTomorrow")
+    with pytest.raises(UnwritableError, match=r"its format \(Kernel error: Unsupported: .*ofTomor"):
         list(damages(lake, SPECS, known))
 
 
