@@ -47,7 +47,7 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
     for replica in quorum.replicas:
         file = replica.meta_properties
-        if replica.single_file or (file is not None and file.unread):
+        if replica.single_file or (not replica.is_seen if file is None else file.unread):
             continue
         if file is not None and file.value is not None:
             refused = replica.refused_meta
