@@ -240,6 +240,9 @@ class _Judge:
         if self.quorum.unexplained_voters is not None:
             why = "the describe names other voters than the copies do, and no record at hand tells of a change: copy all that it names"
             yield Safety.UNKNOWN, why, None
+        for label, node in self.quorum.strangers.items():
+            why = f"the quorum-state of replica {label} names node {node}, which votes by nothing at hand: copy the voters that count now"
+            yield Safety.UNKNOWN, why, None
         if self._are_few and not self._is_beside_the_leader(log, votes):
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
             yield Safety.UNKNOWN, f"{self._how_few}: nothing shows {told}", None
