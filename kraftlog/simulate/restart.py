@@ -437,13 +437,14 @@ class _Judge:
                 elif quorum.is_tail(comparison, run):
                     fates.append((run.start, quorum.fate(comparison, run)))
                 elif (
-                    run.start < lower
+                    (run.start < lower or run.same_epoch_at is not None)
                     and log not in (quorum.majority_at(run.start) or ())
                     and tail_of_either(quorum, comparison, run) is None
                 ):
-                    committed = f"offset {run.start}, which is committed"
-                    why = f"it differs from replica {other} at {committed}"
-                    yield Safety.UNSAFE, why, None
+                    at = f"offset {run.start}, which is committed"
+                    if run.start >= lower:
+                        at = f"offset {run.same_epoch_at} in the same epoch, which no start mends"
+                    yield Safety.UNSAFE, f"it differs from replica {other} at {at}", None
         if (one := quorum.replaced.get(log.label)) is not None:
             other = called(quorum, quorum.by_label[one.replica])
             began = f"epoch {one.newer_epoch} began at offset {one.newer_start} by the leader-epoch-checkpoint of {other}"
