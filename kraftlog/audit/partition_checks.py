@@ -370,7 +370,7 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 def numbered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.gaps:
         told = some(
-            [f"{one.topic} ({one.count} up to number {one.highest})" for one in found.gaps], TOLD
+            [f"{one.topic} ({one.held} up to number {one.highest})" for one in found.gaps], TOLD
         )
         yield row(
             found,

@@ -87,7 +87,7 @@ class Gap(NamedTuple):
 
     topic: str
     topic_id: str
-    count: int
+    held: int
     highest: int
 
 
