@@ -342,6 +342,8 @@ def _why_unknown(quorum: Quorum) -> Reason:
         return "nothing at hand says who votes"
     if len(quorum.holders) < len(quorum.voter_set.ids):
         return missing_voters_text(quorum)
+    if quorum.strangers:
+        return "who votes now is not known"
     if any(log.unread_segments for logs in quorum.holders.values() for log in logs):
         return "the log of a voter cannot be read"
     return None

@@ -3,6 +3,7 @@
 Source: KIP-595, KIP-853, KIP-1219, strimzi#6862, strimzi#11613.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -47,7 +48,7 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     known = any(one.meta_properties or one.quorum_state for one in quorum.replicas)
     for replica in quorum.replicas:
         file = replica.meta_properties
-        if replica.single_file or (file is not None and file.unread):
+        if replica.single_file or (not replica.is_seen if file is None else file.unread):
             continue
         if file is not None and file.value is not None:
             refused = replica.refused_meta
@@ -293,11 +294,18 @@ def _are_twins(quorum: Quorum, one: ReplicaEvidence, other: ReplicaEvidence) -> 
     return not (mine and theirs) or (one.node_id, None) in members
 
 
+_LAST_NUMBER = re.compile(r"[0-9]*$")
+
+
 def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
-    """Folders that are called by the number of another node."""
+    """Folders that are called by the number of another node. Numbers behind words (`broker-12`) say
+    whose a folder is where they are those of the nodes at hand, all of them: hosts may count anew.
+    """
     nodes = {str(one.node_id) for one in quorum.replicas if one.node_id is not None}
+    numbers = {one.label: "".join(_LAST_NUMBER.findall(one.label)) for one in quorum.replicas}
+    are_nodes = sorted(numbers.values()) == sorted(nodes)
     for replica in quorum.replicas:
-        name = replica.label.rsplit("/", 1)[-1]
+        name = numbers[replica.label] if are_nodes else replica.label.rsplit("/", 1)[-1]
         if replica.node_id is None or name == str(replica.node_id) or name not in nodes:
             continue
         if replica.run_as is not None:

@@ -249,7 +249,8 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     action="copy", over=coverage.files,
     meaning="""A file could not be read: permission denied, an error of the disk, a folder or a
     link in its place. Nothing is known of what it holds. At level critical it is a segment, or a
-    folder in the place of the only one. Or no segment lies beside the other files of a log, where
+    folder in the place of the only one. Or a folder of the input cannot be listed, so that nobody
+    knows whether a log lies in it. Or no segment lies beside the other files of a log, where
     Kafka always has one. Of a producer snapshot Kafka takes none whose version, CRC or length is
     wrong; this log needs it for nothing. A transaction index is always empty in this log. Where
     Kafka throws at one, of a version that it does not know, that is critical; so is a folder in the place
@@ -267,6 +268,8 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
         none_is_read = all(one.problem for one in replica.segments)
         known = (None, NO_SEGMENT) if none_is_read else (None, NO_SEGMENT, IS_FOLDER)
         unread = {one.path for one in replica.segments if one.problem not in known}
+        if not replica.is_seen:
+            unread = set()
         newest = quorum.loaded_snapshot(replica.label)
         refused = {one.path for one in replica.refused_indexes}
         stops = {newest.path} if newest and newest.evidence.problem == IS_FOLDER else set()

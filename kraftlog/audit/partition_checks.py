@@ -356,6 +356,32 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 @health_check(
+    "partitions_numbered", "warning", "state", "KIP-631",
+    "the partitions of each topic are numbered from 0 on, without a gap",
+    action="origin", nothing=_no_partition,
+    meaning="""A topic lacks partitions below its highest number. Kafka's controller numbers them one
+    after the other and removes none but with its topic, so that records were lost or changed, if the
+    topic did not come so from ZooKeeper. When partitions are added, it counts those that are there to number the new ones: it would write over
+    one of them.""",
+    advice="""Add no partitions to the topic. Find out where the missing records went: compare the
+    copies, older snapshots and a backup (`kraftlog explain topic NAME`). Move what the topic
+    holds to a new one.""",
+)  # fmt: skip
+def numbered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    if found.gaps:
+        told = some(
+            [f"{one.topic} ({one.held} up to number {one.highest})" for one in found.gaps], TOLD
+        )
+        yield row(
+            found,
+            f"{counted(len(found.gaps), 'topic')} without all partitions below the highest number: {told}. "
+            "Kafka leaves no gap, so that records were lost or changed, and clients do not find the missing ones. "
+            "Add no partitions there: Kafka would number the new ones by how many there are, and write over one.",
+            topics=[one.topic for one in found.gaps],
+        )
+
+
+@health_check(
     "replication_single", "info", "state", "KIP-631",
     "every partition has more than one replica",
     action="know", nothing=_no_partition,

@@ -34,7 +34,8 @@ from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, membe
     controller.quorum.voters, a describe that is not older than the copies. Voters that disagree
     count different majorities. A node without a vote counts none, but may look for the leader at
     the wrong nodes. Often a change of the voters was not finished, or a configuration was not
-    rolled out everywhere; or the copies are not those of the quorum that was described. Where there
+    rolled out everywhere; or the copies are not those of the quorum that was described. Or a
+    quorum-state names a leader or a candidate that votes by nothing at hand. Where there
     are KRaftVoters records, nodes count by nothing else: an old quorum-state is not told, and
     controller.quorum.voters at level info, as nodes still look for a leader there.""",
     advice="""Find the unfinished change and finish it on all nodes before any of them restarts.
@@ -45,6 +46,7 @@ def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
     yield from _sets_by_file(quorum)
     yield from _sets_by_record(quorum)
     yield from _set_by_describe(quorum)
+    yield from _strangers(quorum)
     for log in quorum.peers:
         for offset, row in voter_sources.records_without_voters(log):
             yield at_batch(
@@ -193,6 +195,32 @@ def _set_by_describe(quorum: Quorum) -> Iterator[BadRow]:
             "disjoint_majorities": [],
         },
     )
+
+
+def _strangers(quorum: Quorum) -> Iterator[BadRow]:
+    """Nodes that only a quorum-state tells of."""
+    for label, node in quorum.strangers.items():
+        file, counts = quorum.by_label[label].evidence.quorum_state, quorum.voter_set
+        if file is None or counts is None:
+            continue
+        did = "the leader" if file.value.leader_id == node else "whom it voted for"
+        yield BadRow(
+            label,
+            f"The quorum-state of replica {label} names node {node} as {did} in epoch {file.value.leader_epoch}. "
+            f"But the voters are {members_text(counts.ids, counts.members, ())} by {counts.place}, and no record at hand tells of a change. "
+            "The voters changed after the files were copied, or the file was edited or is another quorum's: what was committed since may be missing here. "
+            "Copy all voters that vote now before any node starts.",
+            file.path,
+            batch_leader_epoch=file.value.leader_epoch,
+            other_replica=counts.replica if counts.replica != label else None,
+            evidence={
+                "voters": [[node, None]],
+                "other_voters": [list(member) for member in counts.members],
+                "source": "quorum-state",
+                "other_source": counts.source,
+                "disjoint_majorities": [],
+            },
+        )
 
 
 def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:

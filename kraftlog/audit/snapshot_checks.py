@@ -646,9 +646,10 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
 )  # fmt: skip
 def below_start(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
-        start = log.start_offset
-        for one in quorum.snapshots_of(log.label) if start else ():
-            if one.end_offset < (start or 0):
+        # Kafka goes by the name of the first segment, whatever its first batch is.
+        start = next((one.base_offset for one in log.evidence.segments), 0)
+        for one in quorum.snapshots_of(log.label):
+            if one.end_offset < start:
                 yield BadRow(
                     log.label,
                     f"Snapshot {one.evidence.name} ends before the log begins, at offset {start}: nothing can be replayed on it. Kafka deletes it at its next start.",

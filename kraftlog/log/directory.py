@@ -2,12 +2,14 @@
 each holds.
 
 Runs on the driver. A symbolic link is followed once, and only as long as it stays inside the root;
-folders that vanish while they are listed are left out, and so are, with a word, those that cannot
-be listed. Source: KIP-631 (meta.properties beside the log).
+folders that vanish while they are listed are left out. One that cannot be listed, or that is a
+node's and lacks its log, is a replica of whose log nothing is known. Source: KIP-631
+(meta.properties beside the log).
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -79,18 +81,19 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
 
     Raises InputError where a root is missing, or no metadata log lies below it."""
     found: list[Replica] = []
-    without: list[LogFile] = []
+    without: list[Replica] = []
     for root in sorted(roots, key=lambda one: absolute(one).split("/")):
         if (shown := as_text(root)) != root:
             raise InputError(f"{shown}: its name is not UTF-8; give it another one")
         below = list(_below(root, without))
         if not below:
-            _tell_lost(without, found)
+            for one in _lost(without, found):
+                tell_once(f"{_holder(one)}: {one.files[0].problem}")
             raise InputError(
                 f"{root}: no {names.LOG_FOLDER} folder lies below it; copy the metadata log folders there, or name another folder"
             )
         found += below
-    _tell_lost(without, found)
+    found += _lost(without, found)
     return _with_unique_labels(list({one.folder: one for one in found}.values()))
 
 
@@ -113,9 +116,9 @@ def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:
     return result
 
 
-def _below(root: str, without: list[LogFile]) -> Iterator[Replica]:
-    """The replicas below a root; `without` gets the meta.properties of directories that hold no
-    metadata log.
+def _below(root: str, without: list[Replica]) -> Iterator[Replica]:
+    """The replicas below a root; `without` gets the folders that may be a node's, and in which no
+    metadata log is to be seen.
     """
     if not is_remote(root) and PurePosixPath(root).name in ("", "..", names.LOG_FOLDER):
         root = absolute(root)  # such a root has no name of its own to label by
@@ -140,40 +143,57 @@ def _below(root: str, without: list[LogFile]) -> Iterator[Replica]:
         if folder.name == names.LOG_FOLDER:
             yield _replica(root, folder)
             continue
-        inside = _listed(folder.path, must=folder is entry)
-        if all(one.name != names.LOG_FOLDER for one in inside):
-            without += (
-                _log_file("", one, root)
-                for one in inside
-                if classify(one.name).kind == names.META_PROPERTIES
-            )
+        try:
+            inside = list_folder(folder.path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if folder is entry:
+                raise InputError(f"{root}: it cannot be listed ({reason_of(error)})") from error
+            if folder.name != _OF_FILE_SYSTEM:
+                without.append(_without_log(root, folder, f"{UNSEEN} ({reason_of(error)})"))
+            continue
+        held = {classify(one.name).kind for one in inside}
+        if names.META_PROPERTIES in held and all(one.name != names.LOG_FOLDER for one in inside):
+            without.append(_without_log(root, folder, NO_SEGMENT))
         waiting += [one for one in reversed(inside) if _leads_on(one, root)]
 
 
-def _tell_lost(without: Iterable[LogFile], replicas: Iterable[Replica]) -> None:
-    """Tell which nodes' logs may be lost: a node keeps its log in one of its directories, so that
-    the others of one whose log is at hand lack nothing.
+def _without_log(root: str, folder: FolderEntry, why: str) -> Replica:
+    """A folder that may be a node's, and in which no metadata log is to be seen."""
+    path = f"{folder.path}/{names.LOG_FOLDER}"
+    label = _label(root, path)
+    files = (_no_segment(label, path, why), *_beside(label, folder.path))
+    return Replica(label, root, path, files)
+
+
+def _lost(without: list[Replica], replicas: list[Replica]) -> Iterator[Replica]:
+    """Of folders in which no metadata log is to be seen one for each node that lacks one, sooner what
+    cannot be listed: a node keeps its log in one of its directories, and all else in the others.
     """
-    told = [(one.path.rsplit("/", 1)[0], _owner(one)) for one in without]
-    if not told:
-        return
-    beside = (file for one in replicas for file in one.files)
-    held = {_owner(one) for one in beside if one.kind == names.META_PROPERTIES}
-    for folder, owner in told:
-        if owner is None or owner not in held:
-            tell_once(f"{folder}: {_LOST_LOG}")
+    known = {_owner(one) for one in replicas}
+    for one in sorted(without, key=lambda lost: lost.files[0].problem == NO_SEGMENT):
+        owner = _owner(one)
+        is_beside = any(is_inside(_holder(one), _holder(held)) for held in replicas)
+        if not is_beside if owner is None else owner not in known:
+            known.add(owner)
+            yield one
 
 
-def _owner(file: LogFile) -> tuple[str | None, ...] | None:
-    """Node and cluster by a meta.properties; None where it cannot be read."""
-    if file.problem is not None:
-        return None
-    try:
-        with open_file(file.path) as handle:
-            found = read_meta_properties(handle.read(0, SIDE_FILE_LIMIT))
-    except (OSError, ValueError):
-        return None
-    return found.get("node.id", found.get("broker.id")), found.get("cluster.id")
+def _holder(replica: Replica) -> str:
+    """The folder that holds a replica's log."""
+    return replica.folder.rsplit("/", 1)[0]
+
+
+def _owner(replica: Replica) -> tuple[str | None, ...] | None:
+    """Node and cluster by a meta.properties; None where none can be read."""
+    found: dict[str, str] = {}
+    for file in replica.files:
+        if file.kind == names.META_PROPERTIES and file.problem is None:
+            with suppress(OSError, ValueError), open_file(file.path) as handle:
+                found = read_meta_properties(handle.read(0, SIDE_FILE_LIMIT))
+    node = found.get("node.id", found.get("broker.id"))
+    return (node, found.get("cluster.id")) if found else None
 
 
 def _leads_on(entry: FolderEntry, root: str) -> bool:
@@ -195,6 +215,8 @@ def _tell_packed(entry: FolderEntry) -> None:
 
 IS_FOLDER = "it is a folder, not a file"
 UNLISTED = "its folder cannot be listed"
+UNSEEN = f"{UNLISTED} and may hold a log"
+_OF_FILE_SYSTEM = "lost+found"
 NO_SEGMENT = "no segment lies in its folder: the log was not copied, or is gone on the node"
 _OF_AN_OPENED_LOG = frozenset(
     {
@@ -208,7 +230,6 @@ _OF_AN_OPENED_LOG = frozenset(
 """Kinds that Kafka writes beside a segment only: a folder that was formatted, into which a snapshot
 was put, or into which nothing but a snapshot was pulled, has none of them."""
 _OUTSIDE = "it is a link that leads out of the input"
-_LOST_LOG = f"no {names.LOG_FOLDER} lies in it; if that is the node's metadata directory, its log was not copied, or is gone on the node"
 
 
 def _is_outside(entry: FolderEntry, folder: str) -> bool:
@@ -251,19 +272,19 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
     except FileNotFoundError:
         inside = []
     except OSError as error:
-        inside = [_no_segment(label, folder, f"{UNLISTED} ({reason_of(error)})")]
+        inside = [_no_segment(label, folder.path, f"{UNLISTED} ({reason_of(error)})")]
     kinds = {one.kind for one in inside}
     if names.LOG not in kinds and kinds & _OF_AN_OPENED_LOG:
-        inside.append(_no_segment(label, folder, NO_SEGMENT))
+        inside.append(_no_segment(label, folder.path, NO_SEGMENT))
     return Replica(label, root, folder.path, (*inside, *_beside(label, parent)))
 
 
-def _no_segment(label: str, folder: FolderEntry, why: str) -> LogFile:
+def _no_segment(label: str, folder: str, why: str) -> LogFile:
     """A log that cannot be read, as far as anybody can say: silence would be worse, and it is no
     empty one. Kafka makes a segment before it writes any other file of a log.
     """
     name = names.segment_name(0)
-    return LogFile(label, f"{folder.path}/{name}", name, classify(name), 0, 0, why)
+    return LogFile(label, f"{folder}/{name}", name, classify(name), 0, 0, why)
 
 
 def _as_opened(files: list[LogFile]) -> list[LogFile]:
@@ -311,19 +332,16 @@ def _beside(label: str, parent: str) -> Iterator[LogFile]:
                 yield _log_file(label, entry, above)
 
 
-def _listed(folder: str, *, must: bool = False) -> list[FolderEntry]:
-    """What lies in a folder. One that cannot be listed is told of, and passed over unless it must
-    be listed.
-    """
+def _listed(folder: str) -> list[FolderEntry]:
+    """What lies in a folder. One that cannot be listed is told of, and passed over."""
     try:
         return list_folder(folder or "/")
     except FileNotFoundError:
         return []
     except OSError as error:
-        why = f"{folder}: it cannot be listed ({reason_of(error)})"
-        if must:
-            raise InputError(why) from error
-        tell_once(f"{why}; what lies in it is left out")
+        tell_once(
+            f"{folder}: it cannot be listed ({reason_of(error)}); what lies in it is left out"
+        )
         return []
 
 

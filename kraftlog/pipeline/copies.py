@@ -94,7 +94,11 @@ def divergences(run: Run) -> Rows:
     ),
     column("restores_to_offset", LONG, "last one (included) that counts"),
     relations.EPOCH,
-    column("committed_offsets_lacking", LONG, "committed offsets that it lacks"),
+    column(
+        "committed_offsets_lacking",
+        LONG,
+        "committed offsets that it lacks; null: a segment that may hold them could not be read",
+    ),
     column("damage_count", LONG, "places of its log and snapshots that cannot be read"),
     column("snapshot_path", TEXT, "its snapshot to begin with; null: from offset 0"),
     column("segment_paths", pa.list_(TEXT), "its segments to be replayed on it"),

@@ -58,6 +58,34 @@ class Electorate(AtHand):
         return None if told.ids in known else told
 
     @cached_property
+    def strangers(self) -> dict[str, int]:
+        """The node that a copy's `quorum-state` names as leader, else as the one that it voted for,
+        where no set of voters at hand has ever named it, and no LeaderChange record tells another
+        leader of that epoch. Kafka takes the file as it is.
+        """
+        if self.voter_set is None:
+            return {}
+        replicas = [log.evidence for log in self.peers]
+        told = (
+            *voter_sources.by_quorum_state(replicas),
+            *voter_sources.by_configuration(replicas),
+            *voter_sources.by_describe(self.evidence.described),
+        )
+        recorded = voter_sources.every_recorded(self.peers, self._voters_snapshots)
+        known = {
+            node for members in (*recorded, *(one.members for one in told)) for node, _ in members
+        }
+        led = {epoch for log in self.peers for epoch in log.leaders}
+        found = {}
+        for one in replicas:
+            state = one.state_file
+            if state is not None and state.leader_epoch not in led:
+                node = state.leader_id if state.leader_id >= 0 else state.voted_id
+                if node >= 0 and node not in known:
+                    found[one.label] = node
+        return found
+
+    @cached_property
     def controller_ids(self) -> frozenset[int]:
         """The nodes that are voters, or once were: controllers, whatever they are now."""
         logs = (one for log in self.peers for *_, one in voter_sources.log_voter_records(log))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.tabular import texts_of
 from kraftlog.log.batch import ID_SIZE
-from kraftlog.log.directory import UNLISTED
+from kraftlog.log.directory import UNLISTED, UNSEEN
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import PULLED_ID, QuorumState, is_directory_id, refused_meta_properties
@@ -281,6 +281,11 @@ class ReplicaEvidence:
     def is_listed(self) -> bool:
         """False where the log's folder could not be listed: nothing is known of what lies in it."""
         return not any((one.problem or "").startswith(UNLISTED) for one in self.segments)
+
+    @property
+    def is_seen(self) -> bool:
+        """False where the folder above could not be listed: nothing beside the log is known either."""
+        return not any((one.problem or "").startswith(UNSEEN) for one in self.segments)
 
     @property
     def unread(self) -> tuple[FileProblem, ...]:

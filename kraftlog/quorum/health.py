@@ -82,6 +82,15 @@ class Partition(NamedTuple):
         return f"{self.topic}-{self.number}"
 
 
+class Gap(NamedTuple):
+    """A topic that lacks partitions: it has so many, and the highest number."""
+
+    topic: str
+    topic_id: str
+    held: int
+    highest: int
+
+
 class ScramChange(NamedTuple):
     """A record that sets or removes a user of a mechanism, and whether there was one before."""
 
@@ -171,7 +180,7 @@ class Health:
     """The newest state, as far as something is to be said of it.
 
     `offset` is where it stands (exclusive); `is_committed` whether all of it is known to be.
-    `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead,
+    `gaps` are topics that lack partitions; `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead,
     and is in sync; `on_offline` are those with a replica on a disk that is offline;
     `leaderless` are partitions without a leader, or with one that is fenced or not registered, where
     any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the
@@ -194,6 +203,7 @@ class Health:
     unclean: tuple[Partition, ...]
     on_unregistered: tuple[Partition, ...]
     on_offline: tuple[Partition, ...]
+    gaps: tuple[Gap, ...]
     single: tuple[str, ...]
     one_rack: tuple[str, ...]
     preferred_elsewhere: Mapping[int, int]
@@ -294,6 +304,7 @@ def health_of(
         found["unclean"],
         found["on_unregistered"],
         found["on_offline"],
+        tuple(sorted(Gap(topics[at], rows.topic_ids[at], *told) for at, *told in rows.gaps())),
         single,
         one_rack,
         elsewhere,
@@ -358,6 +369,14 @@ class _Columns:
     def numbered(self, holds: Flags) -> Iterator[tuple[int, int]]:
         """Topic and number of some of them."""
         return zip(self.topics[holds].tolist(), self.numbers[holds].tolist(), strict=True)
+
+    def gaps(self) -> Iterator[tuple[int, int, int]]:
+        """Each topic whose partitions are not numbered from 0 on, how many it has, and the highest."""
+        highest = np.full(len(self.topic_ids), -1, np.int64)
+        np.maximum.at(highest, self.topics, self.numbers)
+        counts = np.bincount(self.topics, minlength=len(highest))
+        at = np.flatnonzero(highest + 1 > counts)
+        return zip(at.tolist(), counts[at].tolist(), highest[at].tolist(), strict=True)
 
     def among(self, keys: Collection[Key]) -> Flags:
         """Which of them have one of some keys."""

@@ -288,9 +288,13 @@ class Quorum(Departures):
         watermark = None if self.describe_is_refuted else self.committed_by_describe or None
         voting = replace(self.voting, standings=standings)
         bounds = interval(voting, proofs, watermark, furthest, self._earlier(voting))
-        if self.unexplained_voters is None:
+        if self.unexplained_voters is not None:
+            why = "kafka-metadata-quorum describe names other voters than the copies do"
+        elif self.strangers:
+            label, node = next(iter(self.strangers.items()))
+            why = f"the quorum-state of replica {label} names node {node}, which votes by nothing at hand"
+        else:
             return bounds
-        why = "kafka-metadata-quorum describe names other voters than the copies do"
         return replace(bounds, upper=None, upper_reason=why)
 
     def _proven_changes(self) -> Iterator[tuple[str, int]]:

@@ -91,7 +91,7 @@ def _row(quorum: Quorum, rank: int, one: Offer) -> Row:
         "restores_from_offset": first,
         "restores_to_offset": last,
         "batch_leader_epoch": one.epoch if last is not None else None,
-        "committed_offsets_lacking": max(0, quorum.bounds.lower - (last or 0)),
+        "committed_offsets_lacking": _lacking(quorum, one),
         "damage_count": one.damages,
         "snapshot_path": base.path if base is not None else None,
         "segment_paths": segments,
@@ -100,10 +100,24 @@ def _row(quorum: Quorum, rank: int, one: Offer) -> Row:
     }
 
 
+def _lacking(quorum: Quorum, one: Offer) -> int | None:
+    """How many committed offsets its files give no state of; None where a segment could not be read
+    that may hold them.
+    """
+    lacking = max(0, quorum.bounds.lower - (one.last or 0))
+    return None if lacking and one.held.log.unread_segments else lacking
+
+
 def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     """What speaks for a replica, then what speaks against it."""
     lower, last, held = quorum.bounds.lower, one.last, one.held
-    if last is None:
+    unread = (
+        f"{segment.name} cannot be read ({segment.problem})" for segment in held.log.unread_segments
+    )
+    problem = next(unread, None)
+    if last is None and problem is not None:
+        yield f"nothing is known of what its own files give: {problem}"
+    elif last is None:
         yield "its own files give no state: no snapshot of its own that counts, and no log from offset 0 on"
         for snapshot, why in held.rejected:
             yield f"its snapshot {snapshot.evidence.name} does not count: {why}"
@@ -113,6 +127,8 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
         yield f"its own files give every state from offset {one.first} to {last}"
         if last >= lower:
             yield f"it holds all that is known to be committed, below offset {lower}"
+        elif problem is not None:
+            yield f"whether it holds committed {offsets_text(last, lower)} is not known: {problem}"
         else:
             yield f"it lacks committed {offsets_text(last, lower)}"
     tail = quorum.confirmed_ends.get(held.label)

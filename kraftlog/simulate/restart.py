@@ -240,6 +240,9 @@ class _Judge:
         if self.quorum.unexplained_voters is not None:
             why = "the describe names other voters than the copies do, and no record at hand tells of a change: copy all that it names"
             yield Safety.UNKNOWN, why, None
+        for label, node in self.quorum.strangers.items():
+            why = f"the quorum-state of replica {label} names node {node}, which votes by nothing at hand: copy the voters that count now"
+            yield Safety.UNKNOWN, why, None
         if self._are_few and not self._is_beside_the_leader(log, votes):
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
             yield Safety.UNKNOWN, f"{self._how_few}: nothing shows {told}", None
@@ -434,13 +437,14 @@ class _Judge:
                 elif quorum.is_tail(comparison, run):
                     fates.append((run.start, quorum.fate(comparison, run)))
                 elif (
-                    run.start < lower
+                    (run.start < lower or run.same_epoch_at is not None)
                     and log not in (quorum.majority_at(run.start) or ())
                     and tail_of_either(quorum, comparison, run) is None
                 ):
-                    committed = f"offset {run.start}, which is committed"
-                    why = f"it differs from replica {other} at {committed}"
-                    yield Safety.UNSAFE, why, None
+                    at = f"offset {run.start}, which is committed"
+                    if run.start >= lower:
+                        at = f"offset {run.same_epoch_at} in the same epoch, which no start mends"
+                    yield Safety.UNSAFE, f"it differs from replica {other} at {at}", None
         if (one := quorum.replaced.get(log.label)) is not None:
             other = called(quorum, quorum.by_label[one.replica])
             began = f"epoch {one.newer_epoch} began at offset {one.newer_start} by the leader-epoch-checkpoint of {other}"

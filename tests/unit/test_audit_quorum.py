@@ -445,6 +445,40 @@ def test_a_folder_that_holds_another_node_is_known_by_its_last_name(tmp_path: Pa
     assert (row.replica, row.evidence) == ("b/1", {"node_id": 2, "folder": "1"})
 
 
+@pytest.mark.parametrize(
+    ("names", "swapped"),
+    [
+        (("c-1", "b-2", "b-3"), []),
+        (("c-2", "b-1", "b-3"), ["b-1", "c-2"]),
+        (("b-3", "c-2", "c-1"), ["b-3", "c-1"]),
+        (("k-2", "k-3", "k-4"), []),  # hosts that count from another number
+        (("c-2", "b-2", "b-3"), []),
+        (("host", "b-1", "b-2"), []),
+    ],
+)
+def test_folders_whose_numbers_are_those_of_the_nodes(
+    names: tuple[str, ...], swapped: list[str], tmp_path: Path
+) -> None:
+    for node, name in zip(quorum(tmp_path / "q"), names, strict=True):
+        node.home.rename(tmp_path / name)
+    (tmp_path / "q").rmdir()
+    assert sorted(one.replica or "" for one in rows_of(tmp_path, "node_identity_unique")) == swapped
+
+
+def test_a_log_begins_for_kafka_at_the_name_of_its_first_segment(tmp_path: Path) -> None:
+    """Two segments have each other's name: Kafka deletes no snapshot before the first batch."""
+    node = quorum(tmp_path)[0]
+    node.write(healthy_log(), cut=8)
+    node.segment(6).unlink()
+    swapped = node.segment(0).read_bytes()
+    node.segment(0).write_bytes(node.segment(8).read_bytes())
+    node.segment(8).write_bytes(swapped)
+    assert not [*rows_of(tmp_path, "snapshot_below_log_start")]
+    node.segment(0).unlink()
+    (row,) = rows_of(tmp_path, "snapshot_below_log_start")
+    assert row.evidence == {"log_start_offset": 8}
+
+
 def test_voters_of_a_snapshot_behind_what_no_log_shows_contradict_nobody(tmp_path: Path) -> None:
     """The record of offset 12 names 1 and 2. What was between the logs' end, 13, and the snapshot
     at 20, which names 2 and 3, nobody holds.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
+from kraftlog.log.directory import IS_FOLDER, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.epochs import EpochVector, common_end
 from kraftlog.quorum.model import Quorum
@@ -330,6 +330,22 @@ def test_a_replica_that_gives_nothing(tmp_path: Path) -> None:
     assert (row["replica"], row["restores_to_offset"]) == ("1", None)
     assert row["committed_offsets_lacking"] == 12
     assert row["reasons"][0].startswith("its own files give no state")
+
+
+def test_what_an_unread_log_holds_is_not_known(tmp_path: Path) -> None:
+    """With a snapshot beside it that gives a state, and without one: it may lack nothing."""
+    node = quorum(tmp_path)[0]
+    node.segment(6).unlink()
+    node.segment(6).mkdir()
+    why = f"{node.segment(6).name} cannot be read ({IS_FOLDER})"
+    told = f"whether it holds committed offsets 6 to 11 is not known: {why}"
+    for state, reason in ((6, told), (None, f"nothing is known of what its own files give: {why}")):
+        row = ranked(quorum_of(tmp_path))[-1]
+        assert (row["replica"], row["restores_to_offset"]) == ("1", state)
+        assert row["committed_offsets_lacking"] is None
+        assert reason in row["reasons"]
+        node.segment(0).unlink(missing_ok=True)
+        node.checkpoint(6, 1).unlink(missing_ok=True)
 
 
 # --- changes of the voter set --------------------------------------------------------------------

@@ -10,7 +10,14 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.errors import InputError
 from kraftlog.log import names
-from kraftlog.log.directory import Replica, find_replicas, record_files
+from kraftlog.log.directory import (
+    NO_SEGMENT,
+    UNLISTED,
+    UNSEEN,
+    Replica,
+    find_replicas,
+    record_files,
+)
 from kraftlog.source.files import file_rows
 from kraftlog.state.encode import encode_batch
 
@@ -138,20 +145,24 @@ def test_links_that_lead_out_of_a_root_are_told_and_left_out(
 def test_a_folder_that_cannot_be_listed_ends_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What may be in it is told of; a log's own folder is a log that cannot be read."""
+    """It is a log that cannot be read, also where nobody knows whose folder it is: unless it lies
+    beside a log that is at hand, or is a file system's own.
+    """
     make_log(tmp_path / "node-1")
     make_log(tmp_path / "node-2", SEGMENT)
     shut = [make_log(tmp_path / "node-3"), tmp_path / "\x1b[31mshut"]
-    shut[1].mkdir()
+    shut += [tmp_path / "node-1" / "topic-0", tmp_path / "lost+found"]
     for one in shut:
+        one.mkdir(exist_ok=True)
         one.chmod(0)
     as_nobody(monkeypatch, shut)
     found = {one.label: one for one in find_replicas([str(tmp_path)])}
-    assert set(found) == {"node-1", "node-2", "node-3"}
+    assert set(found) == {"node-1", "node-2", "node-3", shut[1].name}
     assert [one.problem for one in found["node-2"].files] == [None]
-    (log,) = found["node-3"].files
-    assert log.kind == names.LOG
-    assert "cannot be listed" in str(log.problem)
+    for label, why in (("node-3", UNLISTED), (shut[1].name, UNSEEN)):
+        (log,) = found[label].files
+        assert log.kind == names.LOG
+        assert log.problem == f"{why} (Permission denied)"
     told = capsys.readouterr().err
     assert "shut: it cannot be listed" in told
     assert "\x1b" not in told
@@ -361,23 +372,42 @@ def test_a_node_without_its_log_is_told(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "1" / "more").mkdir()
     shutil.copy(tmp_path / "1" / "meta.properties", tmp_path / "1" / "more")
     assert labels(tmp_path) == ["1", "2"]
-    assert capsys.readouterr().err == ""
     shutil.rmtree(tmp_path / "2" / names.LOG_FOLDER)
-    assert labels(tmp_path) == ["1"]
-    told = f"{tmp_path}/2: no __cluster_metadata-0 lies in it; if that is the node's metadata "
-    assert told in capsys.readouterr().err
+    assert labels(tmp_path) == ["1", "2"]
+    lost = find_replicas([str(tmp_path)])[1]
+    assert lost.folder == f"{tmp_path}/2/{names.LOG_FOLDER}"
+    assert [one.problem for one in lost.files] == [NO_SEGMENT, None]
+    assert capsys.readouterr().err == ""
+    with pytest.raises(InputError, match="no __cluster_metadata-0 folder lies below it"):
+        find_replicas([str(tmp_path / "2")])
+    assert f"{tmp_path}/2: {NO_SEGMENT}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("node", "is_told"), [("1", False), ("2", True), ("password", True)])
+@pytest.mark.parametrize(("node", "lacks"), [("1", False), ("2", True), ("password", True)])
 def test_a_disk_for_data_beside_one_with_the_log_lacks_nothing(
-    node: str, *, is_told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    node: str, *, lacks: bool, tmp_path: Path
 ) -> None:
-    """A node formats every log directory, and puts its metadata log into one of them."""
+    """A node formats every log directory, and puts its metadata log into one of them: of two that
+    hold none it lacks one log.
+    """
     make_log(tmp_path / "a" / "log")
-    (tmp_path / "b" / "disk").mkdir(parents=True)
-    for folder, number in (("a/log", "1"), ("b/disk", node)):
+    for folder, number in (("a/log", "1"), ("b/disk", node), ("c/disk", "2")):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
         text = f"node.id={number}\ncluster.id=c\nversion=1\n"
         (tmp_path / folder / "meta.properties").write_text(text)
-    assert labels(tmp_path) == ["a/log"]
-    told = f"{tmp_path}/b/disk: no __cluster_metadata-0 lies in it; if that is the node's"
-    assert (told in capsys.readouterr().err) is is_told
+    found = ["b/disk"] if lacks else []
+    found += [] if node == "2" else ["c/disk"]
+    assert labels(tmp_path) == ["a/log", *found]
+
+
+def test_a_split_metadata_directory_that_cannot_be_listed_is_its_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log(tmp_path / "1")
+    shut = make_log(tmp_path / "2" / "metadata").parent
+    (tmp_path / "2" / "meta.properties").write_text("node.id=2\ncluster.id=c\n")
+    shut.chmod(0)
+    as_nobody(monkeypatch, [shut])
+    (lost,) = [one for one in find_replicas([str(tmp_path)]) if one.label != "1"]
+    assert (lost.label, lost.files[0].problem) == ("2/metadata", f"{UNSEEN} (Permission denied)")
+    assert names.META_PROPERTIES in kinds(lost)

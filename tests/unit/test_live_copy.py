@@ -13,7 +13,7 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, find_replicas
+from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, UNSEEN, find_replicas
 from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.explained import faults_in
@@ -208,6 +208,30 @@ def test_a_log_of_which_no_segment_was_copied_is_not_empty(tmp_path: Path) -> No
     assert [one.boots for one in plans.voters] == [True, True]
     assert plans.boots["3"].boots
     assert plans.boots["3"].reason == f"{NO_SEGMENT}; Kafka begins an empty log there"
+
+
+def test_a_folder_that_cannot_be_listed_may_be_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it was not looked at is told, and leaves the verdict open; nobody knows of a file that is
+    missing there, nor that it matters to the nodes that are at hand.
+    """
+    quorum(tmp_path)
+    shut = tmp_path / "4"
+    shut.mkdir()
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    sound = [one.row.message for one in audit_of(found).findings]
+    shut.chmod(0)
+    as_nobody(monkeypatch, [shut])
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(found)
+    told, *others = sorted(result.findings, key=lambda one: one.row.replica != "4")
+    assert (told.check, told.severity, told.row.replica) == ("file_readable", "warning", "4")
+    assert f"({UNSEEN} (Permission denied))" in told.row.message
+    assert [one.row.message for one in others] == sound
+    gaps = dict(result.verdict.not_judged)
+    assert "4: its log cannot be read" in gaps["batch_crc_valid"]
+    assert {one.safety for one in restarts(found) if one.replica != "4"} == {Safety.SAFE}
 
 
 @pytest.mark.parametrize("gone", [(0, 6), (6,)])

@@ -406,6 +406,19 @@ def test_a_copy_that_stands_alone_below_the_bound(tmp_path: Path) -> None:
     assert told(tmp_path, "1")[0] == Safety.SAFE
 
 
+def test_copies_that_differ_in_one_epoch_are_no_nodes_to_restart(tmp_path: Path) -> None:
+    """Above what is known to be committed, too: by epochs nobody cuts either, and no majority of the
+    copies tells who is right.
+    """
+    nodes = quorum(tmp_path)
+    nodes[1].write([*healthy_log()[:-2], replace(healthy_log()[-2], values=(topic("z", 7),))])
+    nodes[0].write(healthy_log()[:-1])
+    shutil.rmtree(nodes[2].home)
+    why = "it differs from replica {} at offset 10 in the same epoch, which no start mends"
+    assert told(tmp_path, "1") == (Safety.UNSAFE, why.format(2), None)
+    assert told(tmp_path, "2") == (Safety.UNSAFE, why.format(1), None)
+
+
 def test_a_copy_that_differs_loses_what_only_it_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

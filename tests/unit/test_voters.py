@@ -24,6 +24,7 @@ from kraftlog.quorum.voters import (
     disjoint_majorities,
     members_text,
 )
+from kraftlog.simulate.restart import restarts
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
@@ -297,3 +298,31 @@ def test_voters_are_those_of_kafkas_voter_set(
     assert found.voter_set is not None
     assert found.voter_set.members == members
     assert [found.is_voter(one) for one in found.replicas] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"leaderId": 9, "leaderEpoch": 3}, {"1": 9}),
+        ({"leaderId": -1, "votedId": 9, "leaderEpoch": 3}, {"1": 9}),
+        ({"leaderId": 3, "leaderEpoch": 3}, {}),
+        ({"leaderId": -1, "votedId": -1, "leaderEpoch": 3}, {}),
+        ({"leaderId": 9, "leaderEpoch": 2}, {}),
+    ],
+)
+def test_a_quorum_state_names_whom_no_voter_set_does(
+    fields: dict[str, int], named: dict[str, int], tmp_path: Path
+) -> None:
+    """Who votes now is not known then, nor what cannot be committed; who once voted is no stranger,
+    and of an epoch that a record tells of, `single_leader_per_epoch` speaks.
+    """
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER), voters_batch(13, 2, 1, 2, ms=LATER))
+        stopped(node, 14)
+    nodes[0].quorum_state(**fields)
+    found = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False))
+    assert found.strangers == named
+    assert (found.bounds.upper is None) is bool(named)
+    may = {one.replica: one.reason for one in restarts(found)}
+    assert ("names node 9, which votes by nothing at hand" in may["2"]) is bool(named)

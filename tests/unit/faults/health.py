@@ -195,6 +195,10 @@ fault(
     says="No other replica is in sync of a-0: what is there is on that disk alone, and is lost where",
 )(cluster(*HALF_OFFLINE, placed(uuid(101), uuid(103), isr=[2], leader=-1)))  # fmt: skip
 fault("brokers_unfenced", "warning", says="Broker 2 is fenced", sound=sound)(cluster(*HALF))
+fault(
+    "partitions_numbered", "warning", says="number: b (1 up to number 1).",
+    sound=cluster(*RUNNING, partition(1, [1, 2], 1), partition(0, [1, 2], 1)),
+)(cluster(*RUNNING, partition(1, [1, 2], 1)))  # fmt: skip
 fault("replication_single", "info", says="b-0", sound=sound)(
     cluster(*RUNNING, partition(0, [1], 1))
 )

@@ -812,6 +812,19 @@ def _(nodes: list[Node]) -> None:
         segment.unlink()
 
 
+def _another_disk(nodes: list[Node]) -> None:
+    """A log directory of a node whose log lies in another one."""
+    shutil.copytree(nodes[2].home, nodes[2].home.parent / "3b")
+    shutil.rmtree(nodes[2].home.parent / "3b" / nodes[2].folder.name)
+
+
+@fault(
+    "file_readable", "warning", "3", says="no segment lies in its folder", sound=_another_disk,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    shutil.rmtree(nodes[2].folder)
+
+
 def _of_producers(raw: bytes) -> Damage:
     return lambda nodes: (nodes[0].folder / f"{6:020d}.snapshot").write_bytes(raw)
 

@@ -84,6 +84,23 @@ def _(nodes: list[Node]) -> None:
     describe(nodes[0], 2, 2, 12, (1, 2, 3, 4, 5))
 
 
+def _of_a_later_epoch(**fields: int) -> Damage:
+    return lambda nodes: nodes[2].quorum_state(leaderEpoch=3, **fields)
+
+
+for _named, _known, _says in (
+    ({"leaderId": 9}, {"leaderId": 2}, "names node 9 as the leader in epoch 3. But the voters are"),
+    (
+        {"leaderId": -1, "votedId": 9},
+        {"leaderId": -1, "votedId": 1},
+        "names node 9 as whom it voted",
+    ),
+):
+    fault("voter_sets_agree", "warning", "3", says=_says, sound=_of_a_later_epoch(**_known))(
+        _of_a_later_epoch(**_named)
+    )
+
+
 def _voters_by_files(nodes: list[Node], static: str) -> None:
     """A quorum that was static: node 3 was removed, and nothing was written to quorum-state since."""
     for node in nodes:
