@@ -18,9 +18,10 @@ help: ## Show this list
 setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two jars (once)
 
 # The stamp makes setup happen once: as long as none of these files changes, no other target
-# installs or resolves anything. Java is checked first, before minutes of downloads. Modules are
-# compiled when they are first imported, as most never are. PySpark comes as a source archive of
-# jars, which pip would compress once more to unpack them at once.
+# installs or resolves anything. Java is checked first, before minutes of downloads. PySpark comes
+# as a source archive of jars, which pip would compress once more to unpack them at once. Of all the
+# modules, a run over the example compiles those that are used, and shows that they work: who may
+# not write there later, or is told not to, would compile them at each start.
 .venv/.stamp: pyproject.toml requirements-build.lock requirements.lock conf/jars.sha256 conf/spark-defaults.conf \
     kraftlog/native/kernel.c kraftlog/native/folding.c kraftlog/native/sorting.c \
     kraftlog/native/types.h kraftlog/native/build.py
@@ -36,6 +37,9 @@ setup: .venv/.stamp ## Make .venv with the locked packages and fetch Delta's two
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 	    --no-build-isolation --editable .
 	$(BIN)/python -m kraftlog.session fetch-jars
+	@$(BIN)/kraftlog run --input examples/quorum --lake .venv/lake > .venv/run.log 2>&1 \
+	    && $(BIN)/python -c 'import delta, duckdb, kafka' || { cat .venv/run.log >&2; exit 2; }
+	@rm -r .venv/lake .venv/run.log
 	@touch $@
 
 run: .venv/.stamp ## Audit the sample quorum into .lake
