@@ -364,8 +364,8 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     topic did not come so from ZooKeeper. When partitions are added, it counts those that are there to number the new ones: it would write over
     one of them.""",
     advice="""Add no partitions to the topic. Find out where the missing records went: compare the
-    copies, older snapshots and a backup (`kraftlog explain topic NAME`). Move what the topic
-    holds to a new one.""",
+    copies, older snapshots and a backup, and ask `kraftlog explain` about the topic. Move what the
+    topic holds to a new one.""",
 )  # fmt: skip
 def numbered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.gaps:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import PurePosixPath
 
 from kraftlog.errors import InputError
@@ -171,11 +172,11 @@ def _lost(without: list[Replica], replicas: list[Replica]) -> Iterator[Replica]:
     """Of folders in which no metadata log is to be seen one for each node that lacks one, sooner what
     cannot be listed: a node keeps its log in one of its directories, and all else in the others.
     """
-    known = {_owner(one) for one in replicas}
+    known = {_owner(one) for one in replicas} if without else set()
+    holders = {_holder(one) for one in replicas}
     for one in sorted(without, key=lambda lost: lost.files[0].problem == NO_SEGMENT):
-        owner = _owner(one)
-        is_beside = any(is_inside(_holder(one), _holder(held)) for held in replicas)
-        if not is_beside if owner is None else owner not in known:
+        owner, ways = _owner(one), accumulate(_holder(one).split("/"), "{}/{}".format)
+        if holders.isdisjoint(ways) if owner is None else owner not in known:
             known.add(owner)
             yield one
 
