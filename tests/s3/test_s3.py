@@ -33,7 +33,8 @@ from tests.store_gate import WRITES, Rule, gate
 pytestmark = pytest.mark.s3
 
 ISOLATED = DATA / "isolated" / "replicas"
-OFTEN = ["--master", "local[2]", *CUT, "--fail-on", "never", "--lease-seconds", "4"]
+OFTEN = ["--master", "local[2]", *CUT, "--fail-on", "never"]
+OFTEN += ["--lease-seconds", "4", "--wait-seconds", "600"]
 
 
 @dataclass(frozen=True)
