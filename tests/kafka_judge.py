@@ -138,7 +138,7 @@ def bench(paths: Iterable[Path], *, only: str, seconds: float) -> list[Row]:
 
 def make_case(name: str, out: Path, seed: int = 42, release: str = JUDGE) -> Path:
     """Write the named small log below `out`; its __cluster_metadata-0 folder comes back."""
-    _run("Make", "case", name, out, "--seed", seed, options=(*QUICK, *REPEATABLE), release=release)
+    _make("case", name, out, "--seed", seed, release=release)
     return out / name / PARTITION
 
 
@@ -149,7 +149,7 @@ def make_script(script: Iterable[Row] | Path, out: Path, release: str = JUDGE) -
     and, if wanted, `epoch`, `timestamp`, `compression`, `leader`, `roll`, `snapshot`.
     """
     if isinstance(script, Path):
-        _run("Make", "script", script, out, options=(*QUICK, *REPEATABLE), release=release)
+        _make("script", script, out, release=release)
         return out
     out.parent.mkdir(parents=True, exist_ok=True)
     described = out.parent / f"{out.name}.script.jsonl"
@@ -177,8 +177,13 @@ def fuzz(
         "--topics": topics,
     }
     options = [str(part) for item in chosen.items() if item[1] is not None for part in item]
-    _run("Make", "fuzz", out, *options, options=(*QUICK, *REPEATABLE))
+    _make("fuzz", out, *options)
     return out
+
+
+def _make(*args: object, release: str = JUDGE) -> None:
+    """Write a small log, the same one each time."""
+    _run("Make", *args, options=(*QUICK, *REPEATABLE), release=release)
 
 
 def scale_gen(out: Path, **options: str | int) -> str:

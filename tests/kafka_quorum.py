@@ -272,9 +272,9 @@ class Quorum:
         chosen = ids or tuple(self.nodes)
         for one in chosen:
             self.launch(one)
-        self.started(*chosen)
+        self.wait_until_started(*chosen)
 
-    def started(self, *ids: int) -> None:
+    def wait_until_started(self, *ids: int) -> None:
         """Wait until nodes listen, and the quorum has a leader."""
         for one in map(self.nodes.__getitem__, ids):
             self.wait(lambda one=one: one.listens(), f"node {one.id}")
@@ -484,7 +484,7 @@ def operator(quorum: Quorum, *, to_brokers: bool = True) -> Iterator[Operator]:
     to = ("bootstrap.servers", brokers) if to_brokers else (
         "bootstrap.controllers", quorum.bootstrap()
     )  # fmt: skip
-    called = kafka_judge.java_command("Operator", *to, options=JVM[2:])
+    called = kafka_judge.java_command("Operator", *to, options=kafka_judge.QUICK)
     with (
         (quorum.folder / "operator.log").open("ab") as log,
         subprocess.Popen(
@@ -529,7 +529,7 @@ class Writer:
 @contextmanager
 def writer(quorum: Quorum) -> Iterator[Writer]:
     """A client that writes to a quorum for as long as the context lasts."""
-    called = kafka_judge.java_command("Writer", quorum.bootstrap(), options=JVM[2:])
+    called = kafka_judge.java_command("Writer", quorum.bootstrap(), options=kafka_judge.QUICK)
     with (
         (quorum.folder / "writer.log").open("ab") as log,
         subprocess.Popen(
@@ -555,7 +555,7 @@ def keep_classes(version: str) -> None:
         try:
             quorum.format()
             quorum.launch(1, f"-XX:ArchiveClassesAtExit={kept}")
-            quorum.started(1)
+            quorum.wait_until_started(1)
             process = quorum.nodes[1].process
             assert process is not None
             process.terminate()

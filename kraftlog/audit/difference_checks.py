@@ -301,12 +301,9 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
     )
     if back.logs:
         who = listed([called(quorum, one) for one in back.logs])
-        by = f"By the copies at hand {who} could be elected with it"
-        if back.awaited:
-            by = f"With {voters_text(back.awaited)}, of which no copy is at hand, {who} could be elected with it"
         text = (
             f"{carries} of epoch {epoch} from offset {cut}{below} on, and the other copies go on without it in epoch {newer}. "
-            f"{by}, and the tail would become the quorum's history. "
+            f"{sentence(back.by_whom)} {who} could be elected with it, and the tail would become the quorum's history. "
             f"{_fate_in_words(quorum, newer, proven, back=True)} If the tail is cut, this goes with it. {told}"
         )
     return at_batch(

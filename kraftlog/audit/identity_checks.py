@@ -3,9 +3,9 @@
 Source: KIP-595, KIP-853, KIP-1219, strimzi#6862, strimzi#11613.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from string import digits
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
@@ -294,15 +294,14 @@ def _are_twins(quorum: Quorum, one: ReplicaEvidence, other: ReplicaEvidence) -> 
     return not (mine and theirs) or (one.node_id, None) in members
 
 
-_LAST_NUMBER = re.compile(r"[0-9]*$")
-
-
 def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:
     """Folders that are called by the number of another node. Numbers behind words (`broker-12`) say
     whose a folder is where they are those of the nodes at hand, all of them: hosts may count anew.
     """
     nodes = {str(one.node_id) for one in quorum.replicas if one.node_id is not None}
-    numbers = {one.label: "".join(_LAST_NUMBER.findall(one.label)) for one in quorum.replicas}
+    numbers = {
+        one.label: one.label.removeprefix(one.label.rstrip(digits)) for one in quorum.replicas
+    }
     are_nodes = sorted(numbers.values()) == sorted(nodes)
     for replica in quorum.replicas:
         name = numbers[replica.label] if are_nodes else replica.label.rsplit("/", 1)[-1]

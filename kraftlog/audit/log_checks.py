@@ -267,9 +267,8 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
         # Kafka looks at no folder: beside other segments it need not be in the place of one.
         none_is_read = all(one.problem for one in replica.segments)
         known = (None, NO_SEGMENT) if none_is_read else (None, NO_SEGMENT, IS_FOLDER)
-        unread = {one.path for one in replica.segments if one.problem not in known}
-        if not replica.is_seen:
-            unread = set()
+        segments = replica.segments if replica.is_seen else ()
+        unread = {one.path for one in segments if one.problem not in known}
         newest = quorum.loaded_snapshot(replica.label)
         refused = {one.path for one in replica.refused_indexes}
         stops = {newest.path} if newest and newest.evidence.problem == IS_FOLDER else set()

@@ -361,8 +361,8 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     action="origin", nothing=_no_partition,
     meaning="""A topic lacks partitions below its highest number. Kafka's controller numbers them one
     after the other and removes none but with its topic, so that records were lost or changed, if the
-    topic did not come so from ZooKeeper. When partitions are added, it counts those that are there to number the new ones: it would write over
-    one of them.""",
+    topic did not come so from ZooKeeper. When partitions are added, it counts those that are there
+    to number the new ones: it would write over one of them.""",
     advice="""Add no partitions to the topic. Find out where the missing records went: compare the
     copies, older snapshots and a backup, and ask `kraftlog explain` about the topic. Move what the
     topic holds to a new one.""",

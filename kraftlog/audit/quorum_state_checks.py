@@ -201,8 +201,8 @@ def _strangers(quorum: Quorum) -> Iterator[BadRow]:
     """Nodes that only a quorum-state tells of."""
     for label, node in quorum.strangers.items():
         file, counts = quorum.by_label[label].evidence.quorum_state, quorum.voter_set
-        if file is None or counts is None:
-            continue
+        assert file is not None
+        assert counts is not None
         did = "the leader" if file.value.leader_id == node else "whom it voted for"
         yield BadRow(
             label,

@@ -646,8 +646,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
 )  # fmt: skip
 def below_start(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
-        # Kafka goes by the name of the first segment, whatever its first batch is.
-        start = next((one.base_offset for one in log.evidence.segments), 0)
+        start = log.evidence.first_base_offset
         for one in quorum.snapshots_of(log.label):
             if one.end_offset < start:
                 yield BadRow(

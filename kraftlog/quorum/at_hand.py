@@ -168,8 +168,7 @@ class AtHand:
         """Those of a replica that a start looks at, by id: what ends below the log's start is deleted
         before. Source: Kafka's KafkaRaftLog.recoverSnapshots.
         """
-        segments = self.by_label[label].evidence.segments
-        start = segments[0].base_offset if segments else 0
+        start = self.by_label[label].evidence.first_base_offset
         return [one for one in self.snapshots_of(label) if one.end_offset >= start]
 
     def loaded_snapshot(self, label: str) -> SnapshotView | None:

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kraftlog.plain import voters_text
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -109,6 +110,13 @@ class Returning(NamedTuple):
     logs: list[LogView]
     awaited: tuple[int, ...] = ()
 
+    @property
+    def by_whom(self) -> str:
+        """Whose votes those are, in words."""
+        if self.awaited:
+            return f"with {voters_text(self.awaited)}, of which no copy is at hand,"
+        return "by the copies at hand"
+
 
 def returning(quorum: Quorum, label: str) -> Returning:
     """Who could be elected with the uncommitted tail of a replica; nobody where a log was pulled from
@@ -121,8 +129,11 @@ def returning(quorum: Quorum, label: str) -> Returning:
     def elected(awaited: Collection[int]) -> list[LogView]:
         return [one.log for one in candidates(quorum, awaited) if one.wins and one.log in held]
 
-    if not held or (back := elected(())) or start < quorum.bounds.lower:
-        return Returning(back if held else [])
+    if not held:
+        return Returning([])
+    back = elected(())
+    if back or start < quorum.bounds.lower:
+        return Returning(back)
     newer = {node for epoch, node in quorum.leaders.items() if epoch > (log.last_epoch or 0)}
     awaited = tuple(one for one in quorum.bounds.missing_voters if one not in newer)
     return Returning(elected(awaited), awaited)

@@ -364,6 +364,13 @@ class ReplicaEvidence:
         return found
 
     @property
+    def first_base_offset(self) -> int:
+        """Where the log begins for Kafka: at the name of its first segment, whatever its first batch
+        is; 0 without one.
+        """
+        return self.segments[0].base_offset if self.segments else 0
+
+    @property
     def state_file(self) -> QuorumState | None:
         """The parsed quorum-state."""
         return None if self.quorum_state is None else self.quorum_state.value

@@ -180,8 +180,8 @@ class Health:
     """The newest state, as far as something is to be said of it.
 
     `offset` is where it stands (exclusive); `is_committed` whether all of it is known to be.
-    `gaps` are topics that lack partitions; `single` and `one_rack` hold names, `preferred_elsewhere` counts by the broker that should lead,
-    and is in sync; `on_offline` are those with a replica on a disk that is offline;
+    `gaps` are topics that lack partitions; `single` and `one_rack` hold names,
+    `preferred_elsewhere` counts by the broker that should lead, and is in sync; `on_offline` are those with a replica on a disk that is offline;
     `leaderless` are partitions without a leader, or with one that is fenced or not registered, where
     any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the
     assignment of the partitions that were asked for. `hidden_level` is the offset at which a

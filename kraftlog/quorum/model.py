@@ -291,8 +291,7 @@ class Quorum(Departures):
         if self.unexplained_voters is not None:
             why = "kafka-metadata-quorum describe names other voters than the copies do"
         elif self.strangers:
-            label, node = next(iter(self.strangers.items()))
-            why = f"the quorum-state of replica {label} names node {node}, which votes by nothing at hand"
+            why = voter_sources.stranger_text(*next(iter(self.strangers.items())))
         else:
             return bounds
         return replace(bounds, upper=None, upper_reason=why)

@@ -109,6 +109,11 @@ def every_recorded(logs: Iterable[LogView], snapshots: Iterable[SnapshotView]) -
             yield tuple((voter, None) for voter in sorted(one.voters))
 
 
+def stranger_text(label: str, node: int) -> str:
+    """That a copy's quorum-state names a node of which nothing else tells, in words."""
+    return f"the quorum-state of replica {label} names node {node}, which votes by nothing at hand"
+
+
 def replaced_sets(log: LogView, snapshots: Iterable[SnapshotView]) -> Iterator[tuple[int, Members]]:
     """Each set of a replica's KRaftVoters records that another one replaced, and the last offset at
     which that one may stand.

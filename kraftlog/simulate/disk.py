@@ -40,13 +40,13 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
     """What lies on the disk of one replica."""
     one = log.evidence
     last, end, cut = _recovered(one)
-    start, vector = one.segments[0].base_offset if one.segments else 0, _vector(log, last, end)
+    vector = _vector(log, last, end)
     if cut is None and last is not None and vector.end_offset < (log.end_offset or 0):
         cut = f"its last segment, {last.name}, ends there"
     shipped = [each for each in quorum.snapshots_of(log.label) if each.is_named_as_shipped]
     misnamed = quorum.misnamed(log.label)
     return Disk(
-        start,
+        one.first_base_offset,
         vector,
         (
             *(

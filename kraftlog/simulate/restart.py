@@ -44,6 +44,7 @@ from kraftlog.quorum.shortfalls import (
     whole_voters,
     written_alone,
 )
+from kraftlog.quorum.voters import stranger_text
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.rows import Plans
 
@@ -241,7 +242,7 @@ class _Judge:
             why = "the describe names other voters than the copies do, and no record at hand tells of a change: copy all that it names"
             yield Safety.UNKNOWN, why, None
         for label, node in self.quorum.strangers.items():
-            why = f"the quorum-state of replica {label} names node {node}, which votes by nothing at hand: copy the voters that count now"
+            why = f"{stranger_text(label, node)}: copy the voters that count now"
             yield Safety.UNKNOWN, why, None
         if self._are_few and not self._is_beside_the_leader(log, votes):
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
@@ -457,12 +458,7 @@ class _Judge:
             back = returning(quorum, log.label)
             if back.logs:
                 who = listed([called(quorum, one) for one in back.logs])
-                by = "by the copies at hand"
-                if back.awaited:
-                    by = f"with {voters_text(back.awaited)}, of which no copy is at hand,"
-                why = (
-                    f"{cut}, or become the quorum's history: {by} {who} could be elected with them"
-                )
+                why = f"{cut}, or become the quorum's history: {back.by_whom} {who} could be elected with them"
                 yield Safety.UNKNOWN, why, start
             elif any(fate == Fate.UNCOMMITTED for _, fate in fates):
                 yield Safety.LOSES, f"{cut}; {NEVER_COMMITTED}", start

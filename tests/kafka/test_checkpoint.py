@@ -103,7 +103,7 @@ def controller(data: Path, quorum: str, port: int) -> Iterator[Path]:
     logging = data.parent / "log4j2.properties"
     logging.write_text(LOGGING)
     output = data.parent / "controller.log"
-    options = ("-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={logging}")
+    options = (*kafka_judge.QUICK, f"-Dlog4j2.configurationFile={logging}")
     command = kafka_judge.java_command("kafka.Kafka", settings, options=options)
     with output.open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as child:
         try:
