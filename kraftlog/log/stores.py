@@ -57,6 +57,8 @@ _OF_A_STORE = re.compile(r"Generic \w+ error|necessary privileges|Error performi
 """How delta-rs's client begins what a store, and nothing in a table, has kept it from."""
 _BY_SYSTEM = re.compile(r"[([](?:os error|[Ee]rrno) (\d+)[)\]]")
 """Where delta-rs's client, or Arrow's, has met a refusal of the disk."""
+_IN_ONE_REQUEST = "allow_delayed_open=true"
+"""Arrow puts a small file by one request, and not as an upload of parts, which takes three."""
 _NOT_OURS = re.compile(
     r"When getting information for key '[^']*' in bucket '[^']*': | error_info=.*"
 )
@@ -163,6 +165,8 @@ def _made(uri: str, kind: str, *, is_patient: bool = True) -> "tuple[pafs.FileSy
         ), inner
     if kind == _AZURE and "@" in parts.netloc:
         return _azure(parts.netloc.partition("@")[2]), f"{parts.username}{parts.path}".rstrip("/")
+    if kind == _S3:
+        uri += f"{'&' if parts.query else '?'}{_IN_ONE_REQUEST}"
     try:
         filesystem, inner = pafs.FileSystem.from_uri(uri)
     except (ValueError, OSError) as error:

@@ -33,7 +33,7 @@ class Damage:
     be read any more. Without a log nothing of a table can be read, and one that is not
     `is_log_whole` may have named other files. `whole` is the last version
     before another writer changed its rows or columns, or gathered files that have to stay apart, or
-    before a killed run wrote it; None where nobody has.
+    before a killed run wrote it; None where nobody has, or it was not there before.
     """
 
     spec: TableSpec
@@ -122,7 +122,7 @@ def _damage(
     if what is None and is_ahead:
         try:
             whole = lake.version_of_run(name, finished, now if changed is None else changed)
-            files = lake.sizes(name, whole)
+            files = {} if whole is None else lake.sizes(name, whole)
         except Exception as error:
             what = f"a killed run has left it, and its version before that cannot be read ({_first_words(error)})"
     lost = _lost_files(lake, name, files, deep, opens)

@@ -16,15 +16,21 @@ from functools import partial, reduce
 from math import inf
 from operator import and_
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    Schema,
+    Transaction,
+)
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from kraftlog.errors import LakeError
 from kraftlog.log.storage import entry_of
@@ -45,6 +51,9 @@ _CONFIGURATION: Mapping[str, str | None] = {
     "delta.deletedFileRetentionDuration": "interval 1 days",
     "delta.checkpointInterval": "1000",
 }
+_APPEND_ONLY = "delta.appendOnly"
+_NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+"""So a commit of ours does not list the log once more to see what could be done there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +74,39 @@ class Rewritten:
 
 
 class LakeTable(DeltaTable):
-    """One table of a lake, which remembers what its log says of those who have written it: delta-rs
-    reads the whole log for each such answer, commit by commit.
+    """One table of a lake, which remembers what its log says of those who have written it. A commit
+    of ours names all; delta-rs reads the log for each such answer, commit by commit.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, table_uri: str, version: int | None = None) -> None:
+        super().__init__(table_uri, version=version)
+        self._root = table_uri
         self._told: dict[str, tuple[int, int | None]] = {}
 
     def transaction_version(self, app_id: str) -> int | None:
         """The newest number that an application has committed, read once per version of the table."""
         version = self.version()
-        if app_id not in self._told or self._told[app_id][0] != version:
+        if not self._is_told(app_id, version):
+            self.take_note(self._in_newest_commit())
+        if not self._is_told(app_id, version):
             self._told[app_id] = version, super().transaction_version(app_id)
         return self._told[app_id][1]
+
+    def _is_told(self, app_id: str, version: int) -> bool:
+        return app_id in self._told and self._told[app_id][0] == version
+
+    def _in_newest_commit(self) -> dict[str, int]:
+        """The numbers that the newest commit names; none where it cannot be read by itself."""
+        try:
+            found = [one["txn"] for one in actions_of(self._root, self.version()) if "txn" in one]
+            return {one["appId"]: int(one["version"]) for one in found}
+        except (OSError, ValueError, LookupError, TypeError):
+            return {}
+
+    def take_note(self, numbers: Mapping[str, int]) -> None:
+        """Know the numbers of some applications in the version that is open."""
+        version = self.version()
+        self._told |= {one: (version, number) for one, number in numbers.items()}
 
     def take_in(self, numbers: Mapping[str, int]) -> None:
         """Go on to the commit that was just made onto this version, with the numbers of some
@@ -87,7 +115,7 @@ class LakeTable(DeltaTable):
         version = self.version() + 1
         self.update_incremental()
         if self.version() == version:
-            self._told |= {one: (version, number) for one, number in numbers.items()}
+            self.take_note(numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +233,17 @@ class Lake:
         lets go of it while the interpreter ends aborts the process.
         """
         filesystem, folder = lake_filesystem(self.path(name))
-        return self.open(name, version).to_pyarrow_dataset(
-            filesystem=pafs.SubTreeFileSystem(folder, filesystem)
-        )
+        files = pafs.SubTreeFileSystem(folder, filesystem)
+        found = self.open(name, version).to_pyarrow_dataset(filesystem=files)
+        sizes = self.sizes(name, version)
+        # A store is not asked for the sizes that the log knows.
+        fragments = [
+            found.format.make_fragment(
+                one.path, files, one.partition_expression, file_size=sizes.get(one.path)
+            )
+            for one in found.get_fragments()
+        ]
+        return ds.FileSystemDataset(fragments, found.schema, found.format, files)
 
     def bare_dataset(self, name: str, texts_as_dictionaries: bool = False) -> ds.Dataset:
         """The same without Delta's own statistics of its files: making expressions of them costs a
@@ -219,7 +255,7 @@ class Lake:
         texts = [one.name for one in schema if texts_as_dictionaries and one.type == pa.string()]
         form = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns=texts))
         fragments = [
-            form.make_fragment(file["path"], files, partition_expression=_holds(values))
+            form.make_fragment(file["path"], files, _holds(values), file_size=file["size_bytes"])
             for file, values in self.files(name)
         ]
         coded = pa.dictionary(pa.int32(), pa.string())
@@ -242,9 +278,7 @@ class Lake:
         """What one commit of a table says.
 
         Raises FileNotFoundError where it is not there."""
-        filesystem, folder = lake_filesystem(self.path(name))
-        with filesystem.open_input_stream(f"{folder}/_delta_log/{version:020d}.json") as stream:
-            return [json.loads(line) for line in stream.read().splitlines()]
+        return actions_of(self.path(name), version)
 
     def rows_of_run(
         self, name: str, run_id: str, columns: Sequence[str] | None = None
@@ -297,15 +331,24 @@ class Lake:
         return int(last["timestamp"])
 
     def ensure(self, spec: TableSpec) -> LakeTable:
-        """The table, created empty with its comments where it is missing."""
-        table = self.open(spec.name) if self.exists(spec.name) else self._created(spec)
+        """The table, created empty where it is missing."""
+        return self._known(spec) or self._created(spec, [], 0)
+
+    def _known(self, spec: TableSpec) -> LakeTable | None:
+        """The table, where it is there.
+
+        Raises LakeError where it has other columns."""
+        if not self.exists(spec.name):
+            return None
+        table = self.open(spec.name)
         if not pa.schema(table.schema()).equals(spec.schema):
             raise LakeError(
                 f"{self.path(spec.name)}: its columns are those of another version of kraftlog; name an empty folder with --lake, where a run builds everything anew from the input"
             )
         return table
 
-    def _created(self, spec: TableSpec) -> LakeTable:
+    def _created(self, spec: TableSpec, added: Iterable[AddedFile], run_number: int) -> LakeTable:
+        """A table with its comments and its first files, by one commit."""
         path = self.path(spec.name)
         if "://" not in path:
             try:
@@ -313,22 +356,26 @@ class Lake:
             except OSError as error:
                 raise LakeError(f"{path}: it cannot be created ({error.strerror})") from error
         try:
-            table = LakeTable.create(
+            create_table_with_add_actions(
                 path,
-                spec.schema,
-                mode="ignore",
+                Schema.from_arrow(spec.schema),
+                [_add(one) for one in added],
                 partition_by=list(spec.partition_by),
                 name=spec.name,
                 description=spec.grain,
                 configuration=_CONFIGURATION,
+                commit_properties=self._properties(run_number),
+                post_commithook_properties=_NOTHING_AFTER,
             )
+        except DeltaError as error:
+            raise self._refused(path, None, error) from error
         except OSError as error:
             raise unwritable(path, error) from error
-        # It says that it makes a plain DeltaTable, and makes one of the class that it is asked of.
-        created = cast("LakeTable", table)
+        table = LakeTable(path)
+        table.take_note(self._numbers(run_number))
         if self.opened is not None:
-            self.opened[spec.name] = created
-        return created
+            self.opened[spec.name] = table
+        return table
 
     def commit(
         self,
@@ -344,7 +391,9 @@ class Lake:
 
         A table that this run, or a later one, has already written is left as it is.
         """
-        table = self.ensure(spec)
+        table = self._known(spec)
+        if table is None:
+            return int(self._created(spec, added, run_number).version())
         if (table.transaction_version(_APPLICATION) or 0) >= run_number:
             return int(table.version())
         actions: list[AddAction | RemoveAction] = [_add(one) for one in added]
@@ -369,6 +418,7 @@ class Lake:
                 schema=spec.schema,
                 partition_by=list(spec.partition_by) or None,
                 commit_properties=self._properties(run_number),
+                post_commithook_properties=_NOTHING_AFTER,
             )
             table.take_in(self._numbers(run_number))  # a commit leaves the table as it was
         return int(table.version())
@@ -381,20 +431,22 @@ class Lake:
         try:
             yield
         except CommitFailedError as error:
-            if self.opened is not None:
-                self.opened.clear()
-            now = DeltaTable(table.table_uri)
-            if (now.transaction_version(WRITER) or 0) > self.token:
-                raise taken_over(self.root) from error
-            if now.version() == table.version():
-                raise LakeError(
-                    f"{table.table_uri}: Delta refuses this commit ({in_line(error)})"
-                ) from error
-            raise LakeError(
-                f"{table.table_uri}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
-            ) from error
+            raise self._refused(table.table_uri, int(table.version()), error) from error
         except OSError as error:
             raise unwritable(table.table_uri, error) from error
+
+    def _refused(self, path: str, version: int | None, error: DeltaError) -> LakeError:
+        """The error of a commit onto a version of a table, or of its first one."""
+        if self.opened is not None:
+            self.opened.clear()
+        now = LakeTable(path) if DeltaTable.is_deltatable(path) else None
+        if now is not None and (now.transaction_version(WRITER) or 0) > self.token:
+            return taken_over(self.root)
+        if now is None or now.version() == version:
+            return LakeError(f"{path}: Delta refuses this commit ({in_line(error)}){_advice(now)}")
+        return LakeError(
+            f"{path}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
+        )
 
     def _properties(self, run_number: int) -> CommitProperties:
         marks = [Transaction(*one) for one in self._numbers(run_number).items()]
@@ -425,7 +477,10 @@ class Lake:
 
     def mark(self, spec: TableSpec, run_number: int) -> None:
         """Let a table count as written by a run."""
-        self._write(spec, self.ensure(spec), [], run_number)
+        if table := self._known(spec):
+            self._write(spec, table, [], run_number)
+        else:
+            self._created(spec, [], run_number)
 
     def begin_again(self, spec: TableSpec, run_number: int) -> None:
         """Begin the log of a table anew, without any file; what lies beside it is left to
@@ -455,20 +510,25 @@ class Lake:
         """Take tables back that a run after `finished_run` wrote before it was killed; returns
         their names.
         """
-        undone = [one.name for one in specs if self.run_number(one.name) > finished_run]
-        for name in undone:
-            newest = int(self.open(name).version())
-            self.set_back(name, self.version_of_run(name, finished_run, newest))
-        return undone
+        undone = [one for one in specs if self.run_number(one.name) > finished_run]
+        for spec in undone:
+            newest = int(self.open(spec.name).version())
+            before = self.version_of_run(spec.name, finished_run, newest)
+            if before is None:
+                self.empty(spec, finished_run)
+            else:
+                self.set_back(spec.name, before)
+        return [one.name for one in undone]
 
-    def version_of_run(self, name: str, run_number: int, newest: int) -> int:
-        """The newest version of a table, up to one, that a run or an earlier one has written.
+    def version_of_run(self, name: str, run_number: int, newest: int) -> int | None:
+        """The newest version of a table, up to one, that a run or an earlier one has written; None
+        where a later run has created it.
 
         Raises LakeError where its log does not reach back so far."""
         for version in range(newest, -1, -1):
             if (self.open(name, version).transaction_version(_APPLICATION) or 0) <= run_number:
                 return version
-        raise LakeError(f"{self.path(name)}: no version of it is of run {run_number} or before")
+        return None
 
     def set_back(self, name: str, version: int) -> None:
         """Back to a version of ours that a killed run, or another writer, has gone on from; without
@@ -480,6 +540,22 @@ class Lake:
         with self._alone(table):
             properties = self._properties(run_number)
             table.restore(version, ignore_missing_files=True, commit_properties=properties)
+
+
+def _advice(table: DeltaTable | None) -> str:
+    """What to do about properties that another client has set and that forbid our commits."""
+    if table is None or table.metadata().configuration.get(_APPEND_ONLY) != "true":
+        return ""
+    return f"; another client has made this table append-only: set its property {_APPEND_ONLY} to false, and run again"
+
+
+def actions_of(path: str, version: int) -> list[Row]:
+    """What one commit of the table at a path says.
+
+    Raises FileNotFoundError where it is not there."""
+    filesystem, folder = lake_filesystem(path)
+    with filesystem.open_input_stream(f"{folder}/_delta_log/{version:020d}.json") as stream:
+        return [json.loads(line) for line in stream.read().splitlines()]
 
 
 def _add(file: AddedFile, is_data: bool = True) -> AddAction:

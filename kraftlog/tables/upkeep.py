@@ -25,12 +25,11 @@ to write it again takes a tenth of the run.
 """
 MERGED_BYTES = 32 * SMALL_BYTES
 """So many bytes of files become one at most: what is merged is held in memory."""
-_LOG = "_delta_log"
 _ENTRIES = 4
 """When the log has so many commits before the oldest version that is kept, that version gets a
 checkpoint, and they go.
 """
-_NAMED = re.compile(r"(\d{20})\.(json|checkpoint\.parquet)$")
+_NAMED = re.compile(r"_delta_log/(\d{20})\.(json|checkpoint\.parquet)")
 
 
 def compact(lake: Lake, spec: TableSpec, least: int) -> int:
@@ -75,7 +74,12 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
     `check` raises where the lake is no longer ours; it is called right before files are deleted."""
     table = lake.open(name)
     filesystem, folder = lake_filesystem(lake.path(name))
-    log = _log_entries(filesystem, folder)
+    found = [
+        one.path.removeprefix(f"{folder}/")
+        for one in filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
+        if one.is_file
+    ]
+    log = _log_entries(found)
     if oldest - max(log["checkpoint.parquet"], default=0) >= _ENTRIES:
         DeltaTable(lake.path(name), version=oldest).create_checkpoint()
         log["checkpoint.parquet"][oldest] = ""
@@ -85,21 +89,26 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
     except FileNotFoundError:
         return 0  # a part of the log is missing: the damage is told elsewhere
     floor = max((one for one in log["checkpoint.parquet"] if one <= oldest), default=0)
-    gone = [path for path in _data_files(filesystem, folder) if path not in needed]
-    paths = [f"{folder}/{path}" for path in gone]
-    paths += [path for kind in log.values() for version, path in kind.items() if version < floor]
+    # Those of killed runs too.
+    gone = [one for one in found if _is_data(one) and one not in needed]
+    gone += [path for kind in log.values() for version, path in kind.items() if version < floor]
     check()
-    for path in paths:
-        filesystem.delete_file(path)
-    return len(paths)
+    for path in gone:
+        filesystem.delete_file(f"{folder}/{path}")
+    return len(gone)
 
 
-def _log_entries(filesystem: pafs.FileSystem, folder: str) -> dict[str, dict[int, str]]:
-    """The paths of commits and checkpoints, by version."""
+def _is_data(path: str) -> bool:
+    """Whether a path below a table is that of a Parquet file with rows."""
+    return path.endswith(".parquet") and not path.startswith("_")
+
+
+def _log_entries(paths: Iterable[str]) -> dict[str, dict[int, str]]:
+    """Of the paths below a table those of commits and checkpoints, by version."""
     found: dict[str, dict[int, str]] = {"json": {}, "checkpoint.parquet": {}}
-    for info in filesystem.get_file_info(pafs.FileSelector(f"{folder}/{_LOG}")):
-        if named := _NAMED.search(info.path):
-            found[named[2]][int(named[1])] = info.path
+    for path in paths:
+        if named := _NAMED.fullmatch(path):
+            found[named[2]][int(named[1])] = path
     return found
 
 
@@ -111,11 +120,3 @@ def _removed_since(lake: Lake, name: str, oldest: int, newest: int) -> Iterator[
         for action in lake.actions(name, version):
             if removed := action.get("remove"):
                 yield unquote(removed["path"])
-
-
-def _data_files(filesystem: pafs.FileSystem, folder: str) -> Iterator[str]:
-    """The Parquet files of a table, below its folder; those of killed runs too."""
-    for info in filesystem.get_file_info(pafs.FileSelector(folder, recursive=True)):
-        path = info.path.removeprefix(f"{folder}/")
-        if info.is_file and path.endswith(".parquet") and not path.startswith("_"):
-            yield path

@@ -16,6 +16,8 @@ from deltalake import DeltaTable
 
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import derived_tables
+from kraftlog.relations import Row
+from kraftlog.tables import lake as lake_module
 from kraftlog.tables.lake import Lake, LakeTable
 from kraftlog.tables.parquet import AddedFile, statistics, write_file
 from kraftlog.tables.register import LAYOUT, Register, RegisterState
@@ -73,10 +75,10 @@ def test_under_a_lease_a_table_is_opened_once(
 
     monkeypatch.setattr("kraftlog.tables.lake.LakeTable", Counted)
     lake = Lake(str(tmp_path / "lake"), 1, {})
-    assert lake.commit(BATCHES, [added(lake, "/a", 3)], 1) == 1
+    assert lake.commit(BATCHES, [added(lake, "/a", 3)], 1) == 0
     assert opened == [lake.path("batches")]
     del opened[:]
-    assert lake.commit(BATCHES, [added(lake, "/b", 2)], 2) == 2
+    assert lake.commit(BATCHES, [added(lake, "/b", 2)], 2) == 1
     assert (count_by_path(lake), lake.run_number("batches")) == ({"/a": 3, "/b": 2}, 2)
     assert not opened
 
@@ -95,7 +97,7 @@ def test_what_delta_refuses_is_not_laid_to_another_writer(two_paths: Lake) -> No
         two_paths.commit(BATCHES, [], 2, lambda of: True)
     said = str(caught.value)
     assert "/batches/: Delta refuses this commit (" in said
-    assert "append-only" in said
+    assert "set its property delta.appendOnly to false, and run again" in said
     assert "\n" not in said
     assert "another writer" not in said
 
@@ -104,30 +106,65 @@ def test_of_an_open_table_its_writers_are_read_once_per_version(
     two_paths: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ours are not read at all: we know what we have committed. What another one has committed is
-    read where its commit is.
+    read where its commit is, which names all; only where that one is no kraftlog does delta-rs look
+    through the log.
     """
-    read: list[int] = []
-    reading = DeltaTable.transaction_version
+    commits: list[int] = []
+    logs: list[int] = []
+    of_commit, of_log = lake_module.actions_of, DeltaTable.transaction_version
 
-    def noted(self: DeltaTable, app_id: str) -> int | None:
-        read.append(self.version())
-        return reading(self, app_id)
+    def commit_noted(path: str, version: int) -> list[Row]:
+        commits.append(version)
+        return of_commit(path, version)
 
-    monkeypatch.setattr(DeltaTable, "transaction_version", noted)
+    def log_noted(self: DeltaTable, app_id: str) -> int | None:
+        logs.append(self.version())
+        return of_log(self, app_id)
+
+    monkeypatch.setattr(lake_module, "actions_of", commit_noted)
+    monkeypatch.setattr(DeltaTable, "transaction_version", log_noted)
     lake = replace(two_paths, token=5, opened={})
     for number in (2, 3):
         lake.commit(BATCHES, [added(lake, "/a", number)], number)
         assert lake.run_number("batches") == number
         assert lake.newest_token(["batches"]) == 5
-    assert read == [1, 1]
+    assert (commits, logs) == ([0], [])
     Lake(lake.root, token=6).fence([BATCHES])
+    del commits[:]
     table = lake.open("batches")
     table.update_incremental()
     assert lake.newest_token(["batches"]) == 6
     assert lake.run_number("batches") == 3
+    assert (commits, logs) == ([3], [])
+    DeltaTable(table.table_uri).alter.set_table_properties(
+        {"delta.logRetentionDuration": "interval 9 days"}
+    )
+    table.update_incremental()
+    assert lake.newest_token(["batches"]) == 6
+    assert lake.run_number("batches") == 3
+    assert set(logs) == {4}
     Lake(lake.root, token=7).commit(BATCHES, [], 4)
     with pytest.raises(LakeError, match="taken the lake over"):
         lake.commit(BATCHES, [], 5)
+
+
+def test_a_table_and_its_first_files_are_one_commit(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), 3, {})
+    assert lake.commit(BATCHES, [added(lake, "/a", 3)], 1) == 0
+    known = Lake(lake.root)
+    assert (count_by_path(known), known.run_number("batches")) == ({"/a": 3}, 1)
+    assert known.newest_token(["batches"]) == 3
+    assert known.version_of_run("batches", 0, 0) is None
+
+
+@pytest.mark.parametrize(("token", "said"), [(9, "taken the lake over"), (1, "another writer")])
+def test_of_two_that_create_a_table_one_does(token: int, said: str, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path), 1, {})
+    assert not lake.exists("batches")
+    Lake(lake.root, token).commit(BATCHES, [added(lake, "/a", 3)], 1)
+    with pytest.raises(LakeError, match=said):
+        lake.commit(BATCHES, [added(lake, "/b", 2)], 1)
+    assert count_by_path(lake) == {"/a": 3}
 
 
 def test_under_a_lease_a_table_that_is_not_there_is_asked_for_once(

@@ -43,8 +43,9 @@ def run(lake: Lake, number: int) -> None:
 
 @pytest.fixture(scope="module")
 def twenty_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake that nobody writes to: each test has its copy."""
+    """A lake that nobody writes to: each test has its copy. A table's version is its run's number."""
     folder = tmp_path_factory.mktemp("twenty")
+    Lake(str(folder)).ensure(FINDINGS)
     for number in range(1, 21):
         run(Lake(str(folder)), number)
     return folder
