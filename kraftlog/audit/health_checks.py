@@ -13,8 +13,8 @@ from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
 from kraftlog.audit.coverage import Coverage, Subject
 from kraftlog.audit.grouping import users_text
 from kraftlog.audit.triage import replicas_text
-from kraftlog.explain.words import scram_user_text
-from kraftlog.plain import counted, sentence, some
+from kraftlog.explain.words import acl_text, scram_user_text
+from kraftlog.plain import counted, listed, sentence, some
 from kraftlog.quorum.health import Health, Since
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, lost_by_loading
@@ -355,4 +355,33 @@ def scram_users(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             "Start such a node once it has written a newer snapshot that holds what it would lose. What is lost already, set again with kafka-configs.",
             replicas=labels,
             users=[scram_user_text(*one) for one in users],
+        )
+
+
+def _no_acl(quorum: Quorum, found: Health) -> Reason:
+    return None if found.acl_count else "the state holds no ACL"
+
+
+@health_check(
+    "acls_distinct", "warning", "state", "KIP-801",
+    "no ACL stands under two ids",
+    action="origin", nothing=_no_acl,
+    meaning="""Two ids name the same ACL. Kafka's controllers write an ACL once, so that records were
+    changed, or a controller was wrong. Controllers take the records, but the StandardAuthorizer throws
+    when it loads them: a node that starts goes by no ACL at all, and refuses all but super users, or
+    lets everybody in where allow.everyone.if.no.acl.found is set. A controller that is asked to remove
+    that ACL removes each id, and stops with an exception at the second one.""",
+    advice="""Restart no node that has an authorizer, and do not remove this ACL: no tool of Kafka's
+    removes one id alone. Find out which controller wrote the ACCESS_CONTROL_ENTRY_RECORD of each id.
+    Which states before it can be rebuilt, `kraftlog restorable` tells.""",
+)  # fmt: skip
+def distinct_acls(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    if found.same_acls:
+        told = some([f"{acl_text(one.value)} ({listed(one.ids)})" for one in found.same_acls], TOLD)
+        yield row(
+            found,
+            f"{counted(len(found.same_acls), 'ACL')} under more than one id: {told}. "
+            "Kafka's StandardAuthorizer throws when it loads them: a node that starts goes by no ACL at all. "
+            "A controller that is asked to remove it stops with an exception. Restart no node that has an authorizer, and find out which controller wrote it.",
+            acls=[{"acl": acl_text(one.value), "ids": list(one.ids)} for one in found.same_acls],
         )

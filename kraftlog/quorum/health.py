@@ -8,7 +8,7 @@ judge. Partitions are looked at by columns; those that nothing is to be said of 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -89,6 +89,13 @@ class Gap(NamedTuple):
     topic_id: str
     held: int
     highest: int
+
+
+class SameAcl(NamedTuple):
+    """An ACL that stands under several ids: what it says, and the ids."""
+
+    value: Data
+    ids: tuple[str, ...]
 
 
 class ScramChange(NamedTuple):
@@ -184,7 +191,7 @@ class Health:
     `preferred_elsewhere` counts by the broker that should lead, and is in sync; `on_offline` are those with a replica on a disk that is offline;
     `leaderless` are partitions without a leader, or with one that is fenced or not registered, where
     any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the
-    assignment of the partitions that were asked for. `hidden_level` is the offset at which a
+    assignment of the partitions that were asked for; `same_acls` stand under several ids. `hidden_level` is the offset at which a
     transaction begins that is open there, and the metadata.version that controllers go by in it.
     """
 
@@ -210,6 +217,8 @@ class Health:
     preferred_count: Mapping[int, int]
     assigned: Mapping[Key, tuple[int, ...]]
     scram_users: frozenset[Key]
+    acl_count: int
+    same_acls: tuple[SameAcl, ...]
     hidden_level: tuple[int, int] | None = None
 
     @property
@@ -311,7 +320,25 @@ def health_of(
         preferred,
         {key: tuple(value["replicas"]) for key, value in wanted.items()},
         frozenset(state.rows("scram_credentials")),
+        len(acls := state.rows("acls")),
+        tuple(_same_acls(acls)),
     )
+
+
+_ACL_FIELDS = (
+    "resourceType", "resourceName", "patternType", "principal", "host", "operation",
+    "permissionType",
+)  # fmt: skip
+"""What makes an ACL for Kafka (StandardAcl); its id only names it."""
+
+
+def _same_acls(acls: Mapping[Key, Data]) -> Iterator[SameAcl]:
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for (id_, *_), value in sorted(acls.items()):
+        found.setdefault(tuple(value[one] for one in _ACL_FIELDS), []).append(id_)
+    for said, ids in found.items():
+        if len(ids) > 1:
+            yield SameAcl(dict(zip(_ACL_FIELDS, said, strict=True)), tuple(ids))
 
 
 class _Columns:

@@ -130,6 +130,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "names": [str],
         "partitions": [{**PARTITION, "way_back": str}],
     },
+    "acls_distinct": {"acls": [{"acl": str, "ids": [str]}]},
     "partitions_numbered": {"topics": [str]},
     "partitions_reach_min_isr": {
         "names": [str],

@@ -6,7 +6,16 @@ from typing import Any
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import control_record, metadata_record
-from tests.unit.audit_logs import NO_OP, Batch, Node, disk_text, healthy_log, remove_scram, scram
+from tests.unit.audit_logs import (
+    NO_OP,
+    Batch,
+    Node,
+    acl,
+    disk_text,
+    healthy_log,
+    remove_scram,
+    scram,
+)
 from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
 
 NOBODY = dict.fromkeys(("isr", "replicas", "removingReplicas", "addingReplicas"))
@@ -199,6 +208,10 @@ fault(
     "partitions_numbered", "warning", says="number: b (1 up to number 1).",
     sound=cluster(*RUNNING, partition(1, [1, 2], 1), partition(0, [1, 2], 1)),
 )(cluster(*RUNNING, partition(1, [1, 2], 1)))  # fmt: skip
+fault(
+    "acls_distinct", "warning", says="ACL ALLOW User:ann READ on TOPIC LITERAL b from * (",
+    sound=cluster(acl(50, "b"), acl(51, "b", "User:ben")),
+)(cluster(acl(50, "b"), acl(51, "b"), acl(52, "b", "User:ben")))  # fmt: skip
 fault("replication_single", "info", says="b-0", sound=sound)(
     cluster(*RUNNING, partition(0, [1], 1))
 )
