@@ -6,7 +6,7 @@ left out: a record of millions of replicas would else be a finding of many megab
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, get_args
 
@@ -50,7 +50,8 @@ class CheckResult:
 
     def as_row(self) -> Row:
         """The row of the table `check_results`."""
-        return asdict(self) | {"judged": [place._asdict() for place in self.judged]}
+        row = {one.name: getattr(self, one.name) for one in fields(self)}
+        return row | {"judged": [place._asdict() for place in self.judged]}
 
 
 @dataclass(frozen=True, slots=True)

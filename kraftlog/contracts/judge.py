@@ -1,10 +1,11 @@
 """Great Expectations judges: subjects → results.
 
-In: suites, and a run of a lake. Out: rows of `contract_results`, in the order of the suites. A contract that could not be
-judged is errored, never passed. Each suite is asked of its batch, with no checkpoint and no
-validation definition around it: those store suites and answers, and look whether what is stored has
-changed, for a quarter of the time more. Everything stays in memory, without a word to the makers of
-Great Expectations, and without its pages: they load scripts of others from the network.
+In: suites, and a run of a lake. Out: rows of `contract_results`, in the order of the suites. A
+contract that could not be judged is errored, never passed. Each suite is asked of its batch, with
+no checkpoint and no validation definition around it: those store suites and answers, and look
+whether what is stored has changed, for a quarter of the time more. Everything stays in memory,
+without a word to the makers of Great Expectations, and without its pages: they load scripts of
+others from the network.
 """
 
 import json

@@ -2,8 +2,8 @@
 fenced, features, voters; and since when.
 
 In: a state, and what changed on the way to it. Out: a frozen `Health`, which the health checks
-judge. Partitions are looked at by columns; those that nothing is to be said of are only counted. Source: KIP-631, KIP-853, KIP-966
-(ELR).
+judge. Partitions are looked at by columns; those that nothing is to be said of are only counted.
+Source: KIP-631, KIP-853, KIP-966 (ELR); of ACLs StandardAcl, AclCache and AclControlManager.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -188,11 +188,12 @@ class Health:
 
     `offset` is where it stands (exclusive); `is_committed` whether all of it is known to be.
     `gaps` are topics that lack partitions; `single` and `one_rack` hold names,
-    `preferred_elsewhere` counts by the broker that should lead, and is in sync; `on_offline` are those with a replica on a disk that is offline;
-    `leaderless` are partitions without a leader, or with one that is fenced or not registered, where
-    any broker is; `unclean` are those that got a leader by an unclean election; `assigned` is the
-    assignment of the partitions that were asked for; `same_acls` stand under several ids. `hidden_level` is the offset at which a
-    transaction begins that is open there, and the metadata.version that controllers go by in it.
+    `preferred_elsewhere` counts by the broker that should lead, and is in sync; `on_offline` are
+    those with a replica on a disk that is offline; `leaderless` are partitions without a leader, or
+    with one that is fenced or not registered, where any broker is; `unclean` are those that got a
+    leader by an unclean election; `assigned` is the assignment of the partitions that were asked
+    for; `same_acls` stand under several ids. `hidden_level` is the offset at which a transaction
+    begins that is open there, and the metadata.version that controllers go by in it.
     """
 
     offset: int
