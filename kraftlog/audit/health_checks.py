@@ -377,11 +377,12 @@ def _no_acl(quorum: Quorum, found: Health) -> Reason:
 )  # fmt: skip
 def distinct_acls(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     if found.same_acls:
-        told = some([f"{acl_text(one.value)} ({listed(one.ids)})" for one in found.same_acls], TOLD)
+        same = [{"acl": acl_text(one.value), "ids": list(one.ids)} for one in found.same_acls]
+        told = some([f"{one['acl']} ({listed(one['ids'])})" for one in same], TOLD)
         yield row(
             found,
-            f"{counted(len(found.same_acls), 'ACL')} under more than one id: {told}. "
+            f"{counted(len(same), 'ACL')} under more than one id: {told}. "
             "Kafka's StandardAuthorizer throws when it loads them: a node that starts goes by no ACL at all. "
             "A controller that is asked to remove it stops with an exception. Restart no node that has an authorizer, and find out which controller wrote it.",
-            acls=[{"acl": acl_text(one.value), "ids": list(one.ids)} for one in found.same_acls],
+            acls=same,
         )

@@ -165,10 +165,10 @@ def _made(uri: str, kind: str, *, is_patient: bool = True) -> "tuple[pafs.FileSy
         ), inner
     if kind == _AZURE and "@" in parts.netloc:
         return _azure(parts.netloc.partition("@")[2]), f"{parts.username}{parts.path}".rstrip("/")
-    if kind == _S3:
-        uri += f"{'&' if parts.query else '?'}{_IN_ONE_REQUEST}"
+    # A message names the URI as it was given.
+    asked_by = f"{uri}{'&' if parts.query else '?'}{_IN_ONE_REQUEST}" if kind == _S3 else uri
     try:
-        filesystem, inner = pafs.FileSystem.from_uri(uri)
+        filesystem, inner = pafs.FileSystem.from_uri(asked_by)
     except (ValueError, OSError) as error:
         raise StoreError(f"{uri}: {_why(kind, error)}") from error
     return filesystem, inner

@@ -335,11 +335,11 @@ _ACL_FIELDS = (
 
 def _same_acls(acls: Mapping[Key, Data]) -> Iterator[SameAcl]:
     found: dict[tuple[Any, ...], list[str]] = {}
-    for (id_, *_), value in sorted(acls.items()):
-        found.setdefault(tuple(value[one] for one in _ACL_FIELDS), []).append(id_)
-    for said, ids in found.items():
+    for key, value in sorted(acls.items()):
+        found.setdefault(tuple(value[one] for one in _ACL_FIELDS), []).append(key[0])
+    for ids in found.values():
         if len(ids) > 1:
-            yield SameAcl(dict(zip(_ACL_FIELDS, said, strict=True)), tuple(ids))
+            yield SameAcl(acls[(ids[0],)], tuple(ids))
 
 
 class _Columns:

@@ -17,7 +17,7 @@ from deltalake.table import SUPPORTED_READER_FEATURES
 
 from kraftlog.errors import LakeError, UnwritableError
 from kraftlog.plain import in_line
-from kraftlog.tables.lake import WRITER, Lake
+from kraftlog.tables.lake import WRITER, Lake, actions_of
 from kraftlog.tables.parquet import lake_filesystem
 from kraftlog.tables.register import Published
 from kraftlog.tables.spec import RUNS, TableSpec
@@ -148,7 +148,7 @@ def _before_others(lake: Lake, spec: TableSpec, published: int, now: int) -> int
     name, whole = spec.name, None
     has_columns = now == published or _has_its_columns(lake, spec)
     for version in range(published + 1, now + 1):
-        commit = lake.actions(name, version)
+        commit = actions_of(lake.path(name), version)
         has_changed = any(value.get("dataChange") for one in commit for value in one.values())
         has_changed |= not has_columns and any("metaData" in one for one in commit)
         if has_changed or (spec.is_by_file and any("remove" in one for one in commit)):
@@ -186,9 +186,7 @@ def _lost_files(
 ) -> dict[str, str]:
     """The files that are not there as they were written, and how each differs."""
     filesystem, folder = lake_filesystem(lake.path(name))
-    listed = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
-    sizes = {one.path.removeprefix(f"{folder}/"): one.size for one in listed if one.is_file}
-    found = {}
+    sizes, found = lake.stored(name), {}
     for path, size in files.items():
         if path not in sizes:
             found[path] = "missing"

@@ -81,19 +81,16 @@ class LakeTable(DeltaTable):
     def __init__(self, table_uri: str, version: int | None = None) -> None:
         super().__init__(table_uri, version=version)
         self._root = table_uri
-        self._told: dict[str, tuple[int, int | None]] = {}
+        self._told: dict[str, int | None] = {}
+        self._told_at = -1
 
     def transaction_version(self, app_id: str) -> int | None:
         """The newest number that an application has committed, read once per version of the table."""
-        version = self.version()
-        if not self._is_told(app_id, version):
+        if self._told_at != self.version():
             self.take_note(self._in_newest_commit())
-        if not self._is_told(app_id, version):
-            self._told[app_id] = version, super().transaction_version(app_id)
-        return self._told[app_id][1]
-
-    def _is_told(self, app_id: str, version: int) -> bool:
-        return app_id in self._told and self._told[app_id][0] == version
+        if app_id not in self._told:
+            self._told[app_id] = super().transaction_version(app_id)
+        return self._told[app_id]
 
     def _in_newest_commit(self) -> dict[str, int]:
         """The numbers that the newest commit names; none where it cannot be read by itself."""
@@ -105,8 +102,7 @@ class LakeTable(DeltaTable):
 
     def take_note(self, numbers: Mapping[str, int]) -> None:
         """Know the numbers of some applications in the version that is open."""
-        version = self.version()
-        self._told |= {one: (version, number) for one, number in numbers.items()}
+        self._told_at, self._told = self.version(), dict(numbers)
 
     def take_in(self, numbers: Mapping[str, int]) -> None:
         """Go on to the commit that was just made onto this version, with the numbers of some
@@ -234,8 +230,8 @@ class Lake:
         """
         filesystem, folder = lake_filesystem(self.path(name))
         files = pafs.SubTreeFileSystem(folder, filesystem)
-        found = self.open(name, version).to_pyarrow_dataset(filesystem=files)
-        sizes = self.sizes(name, version)
+        table = self.open(name, version)
+        found, sizes = table.to_pyarrow_dataset(filesystem=files), _sizes(table)
         # A store is not asked for the sizes that the log knows.
         fragments = [
             found.format.make_fragment(
@@ -270,15 +266,15 @@ class Lake:
 
     def sizes(self, name: str, version: int | None = None) -> dict[str, int]:
         """The files of a table, each with its size in bytes."""
-        found = pa.table(self.open(name, version).get_add_actions(flatten=True))
-        paths = map(unquote, found.column("path").to_pylist())
-        return dict(zip(paths, found.column("size_bytes").to_pylist(), strict=True))
+        return _sizes(self.open(name, version))
 
-    def actions(self, name: str, version: int) -> list[Row]:
-        """What one commit of a table says.
-
-        Raises FileNotFoundError where it is not there."""
-        return actions_of(self.path(name), version)
+    def stored(self, name: str) -> dict[str, int]:
+        """All files that lie below a table's folder, those of its log and of nobody too, each with its
+        size in bytes.
+        """
+        filesystem, folder = lake_filesystem(self.path(name))
+        listed = filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
+        return {one.path.removeprefix(f"{folder}/"): one.size for one in listed if one.is_file}
 
     def rows_of_run(
         self, name: str, run_id: str, columns: Sequence[str] | None = None
@@ -575,6 +571,12 @@ def _shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     ]
     shape = [one.with_type(kind) for one, kind in zip(schema, kinds, strict=True)]
     return rows.select(schema.names).cast(pa.schema(shape))
+
+
+def _sizes(table: DeltaTable) -> dict[str, int]:
+    found = pa.table(table.get_add_actions(flatten=True))
+    paths = map(unquote, found.column("path").to_pylist())
+    return dict(zip(paths, found.column("size_bytes").to_pylist(), strict=True))
 
 
 def _removals(

@@ -11,10 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import unquote
 
-import pyarrow.fs as pafs
 from deltalake import DeltaTable
 
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import Lake, actions_of
 from kraftlog.tables.parquet import lake_filesystem
 from kraftlog.tables.rewrite import Without, merged_files, without
 from kraftlog.tables.spec import PER_RUN, RUN_ID, RUNS, TableSpec
@@ -73,12 +72,7 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
 
     `check` raises where the lake is no longer ours; it is called right before files are deleted."""
     table = lake.open(name)
-    filesystem, folder = lake_filesystem(lake.path(name))
-    found = [
-        one.path.removeprefix(f"{folder}/")
-        for one in filesystem.get_file_info(pafs.FileSelector(folder, recursive=True))
-        if one.is_file
-    ]
+    found = lake.stored(name)
     log = _log_entries(found)
     if oldest - max(log["checkpoint.parquet"], default=0) >= _ENTRIES:
         DeltaTable(lake.path(name), version=oldest).create_checkpoint()
@@ -93,6 +87,7 @@ def expire(lake: Lake, name: str, oldest: int, check: Callable[[], None]) -> int
     gone = [one for one in found if _is_data(one) and one not in needed]
     gone += [path for kind in log.values() for version, path in kind.items() if version < floor]
     check()
+    filesystem, folder = lake_filesystem(lake.path(name))
     for path in gone:
         filesystem.delete_file(f"{folder}/{path}")
     return len(gone)
@@ -117,6 +112,6 @@ def _removed_since(lake: Lake, name: str, oldest: int, newest: int) -> Iterator[
 
     Raises FileNotFoundError where such a commit is missing."""
     for version in range(oldest + 1, newest + 1):
-        for action in lake.actions(name, version):
+        for action in actions_of(lake.path(name), version):
             if removed := action.get("remove"):
                 yield unquote(removed["path"])
