@@ -5,12 +5,12 @@ In: `PageData`, a width in pixels. Out: SVG elements, or a sentence where there 
 A new chart is one declaration above the function that draws it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from kraftlog.plain import counted, sentence
+from kraftlog.plain import counted, listed, sentence
 from kraftlog.relations import Row
 from kraftlog.report.svg import COLOUR, LABEL, TEXT, Spec, channel, drawn, layer
 from kraftlog.report.view import PageData
@@ -250,19 +250,19 @@ def snapshots(data: PageData, width: int) -> Spec | None:
 
 
 def _epochs(data: PageData) -> list[Row]:
-    """The first time at which each epoch is seen, and its leader; the newest epochs only."""
+    """The first time at which each epoch is seen, and all that copies name as its leader: one of
+    them, where nothing is wrong; the newest epochs only.
+    """
     first: dict[int, datetime] = {}
-    leaders: dict[int, int] = {}
+    leaders: defaultdict[int, set[int]] = defaultdict(set)
     for one in data.epochs:
         epoch, when = one["batch_leader_epoch"], one["start_timestamp"]
         if when is not None:
             first[epoch] = min(first.get(epoch, when), when)
         if one["leader_id"] is not None:
-            leaders[epoch] = one["leader_id"]
+            leaders[epoch].add(one["leader_id"])
     newest = sorted(first)[-EPOCH_LIMIT:]
-    return [
-        {"epoch": epoch, "when": first[epoch], "leader": leaders.get(epoch)} for epoch in newest
-    ]
+    return [{"epoch": one, "when": first[one], "leaders": sorted(leaders[one])} for one in newest]
 
 
 def _few_epochs(data: PageData) -> str | None:
@@ -274,7 +274,7 @@ def _few_epochs(data: PageData) -> str | None:
 
 
 def _leader(one: Row) -> str:
-    return "an unknown node" if one["leader"] is None else f"node {one['leader']}"
+    return listed([f"node {leader}" for leader in one["leaders"]] or ["an unknown node"])
 
 
 @chart(
@@ -291,8 +291,8 @@ def elections(data: PageData, width: int) -> Spec | None:
     rows = [
         {
             "when": _iso(one["when"]), "epoch": one["epoch"],
-            "text": "" if one["leader"] is None or len(found) > 25 else f"{one['leader']}",
-            "label": f"epoch {one['epoch']} from {one['when']:%Y-%m-%d %H:%M:%S} UTC on, leader {'unknown' if one['leader'] is None else one['leader']}",
+            "text": "" if len(found) > 25 else ", ".join(map(str, one["leaders"])),
+            "label": f"epoch {one['epoch']} from {one['when']:%Y-%m-%d %H:%M:%S} UTC on, led by {_leader(one)}",
         }
         for one in found
     ]  # fmt: skip

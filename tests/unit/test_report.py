@@ -175,6 +175,19 @@ def test_times_on_an_axis_are_those_of_the_findings() -> None:
     assert "time (UTC), from 2026-11-21 on" in svg
 
 
+def test_each_leader_of_an_epoch_is_named() -> None:
+    """Copies may prove more than one, which is a finding: the chart chooses none of them."""
+    epochs = [epoch(f"replicas/{one}", one, 0, 9) for one in (1, 2, 3)]
+    epochs[2]["leader_id"] = None
+    epochs.append(epochs[1] | {"replica": "replicas/3", "leader_id": 4})
+    svg = elections.svg(page([replica("1", 1, 50)], epochs=epochs), 500)
+    assert svg is not None
+    told = re.findall(r"epoch (\d) from [^\"]*UTC on, led by ([^\"<]*)", svg)
+    assert sorted({*told}) == [
+        ("1", "node 1"), ("2", "node 1 and node 4"), ("3", "an unknown node"),
+    ]  # fmt: skip
+
+
 # --- the answer ----------------------------------------------------------------------------------
 
 
