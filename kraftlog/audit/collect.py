@@ -4,7 +4,7 @@ In: replicas as `log.directory` finds them. Out: `QuorumEvidence`. Memory as `qu
 `state_history` say.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kraftlog.audit.losses import Cut, apart_in, cuts_of, losses_of
@@ -21,7 +21,7 @@ from kraftlog.quorum.model import Quorum
 
 
 def collect(
-    replicas: Iterable[Replica],
+    replicas: Sequence[Replica],
     limits: Limits,
     redactor: Redactor,
     described: Described | None = None,

@@ -256,7 +256,8 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     Kafka throws at one, of a version that it does not know, that is critical; so is a folder in the place
     of an index: the node does not start. Nor does it with a folder in the place of its newest snapshot, of
     which nothing is lost when it is moved away. At level info the file vanished while the copy was read,
-    which a live node does to segments and snapshots that it deletes.""",
+    which a live node does to segments and snapshots that it deletes. Or an archive, link or
+    name was not looked into, which may hold a copy.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
     segment, copy its *.log files; if the node has none, do as the finding says. If it cannot be read on the node either, check that node's disk and file owners
     first.""",
@@ -299,6 +300,15 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},
             )
+    for problem in quorum.evidence.left_out:
+        yield BadRow(
+            None,
+            f"Nobody looked into {problem.path.rsplit('/', 1)[-1]}: {problem.text}. "
+            "If it holds the copy of a node, lay that below the input as a folder, and audit again.",
+            problem.path,
+            severity="info",
+            evidence={"kind": problem.kind, "problem": problem.text},
+        )
 
 
 def _if_gone(quorum: Quorum, replica: ReplicaEvidence) -> str:

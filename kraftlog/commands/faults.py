@@ -30,6 +30,8 @@ def fault_rows(quorum: Quorum) -> Iterator[Row]:
             if one.path not in told:
                 kind = FaultKind.VANISHED if one.vanished else FaultKind.UNREADABLE
                 yield Fault(kind, 0, 0, one.text).row(one.path)
+    for one in quorum.evidence.left_out:
+        yield Fault(FaultKind.UNREADABLE, 0, 0, one.text).row(one.path)
 
 
 def _faults(replica: ReplicaEvidence) -> Iterator[tuple[str, Fault]]:

@@ -17,7 +17,7 @@ from kraftlog.commands.values import local_argument, time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
-from kraftlog.log.directory import Replica, find_replicas
+from kraftlog.log.directory import Replica, find_replicas, tell_left_out
 from kraftlog.log.names import UNKNOWN, classify
 from kraftlog.log.storage import refuse_below_input
 from kraftlog.message.catalogue import record_types
@@ -291,6 +291,7 @@ def one_replica(path: str) -> Replica:
     if len(found) > 1:
         labels = ", ".join(one.label for one in found)
         raise UsageError(f"{path} holds {len(found)} replicas ({labels}); name the folder of one")
+    tell_left_out(found[0].files)
     return found[0]
 
 

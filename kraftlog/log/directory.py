@@ -3,8 +3,9 @@ each holds.
 
 Runs on the driver. A symbolic link is followed once, and only as long as it stays inside the root;
 folders that vanish while they are listed are left out. One that cannot be listed, or that is a
-node's and lacks its log, is a replica of whose log nothing is known. Source: KIP-631
-(meta.properties beside the log).
+node's and lacks its log, is a replica of whose log nothing is known. An archive, and a folder that
+is not followed, may be anything: it is a file that was left out, of the replica that it lies beside.
+Source: KIP-631 (meta.properties beside the log).
 """
 
 from collections import Counter
@@ -68,7 +69,9 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One copy of the metadata log: `label` tells it from the others of the same audit."""
+    """One copy of the metadata log: `label` tells it from the others of the same audit. Its `files`
+    are those of its log, and of its node beside it; and what was left out below the root.
+    """
 
     label: str
     root: str
@@ -86,14 +89,16 @@ def find_replicas(roots: Iterable[str]) -> list[Replica]:
     for root in sorted(roots, key=lambda one: absolute(one).split("/")):
         if (shown := as_text(root)) != root:
             raise InputError(f"{shown}: its name is not UTF-8; give it another one")
-        below = list(_below(root, without))
+        left_out: list[LogFile] = []
+        below = list(_below(root, without, left_out))
         if not below:
             for one in _lost(without, found):
                 tell_once(f"{_holder(one)}: {one.files[0].problem}")
+            tell_left_out(left_out)
             raise InputError(
                 f"{root}: no {names.LOG_FOLDER} folder lies below it; copy the metadata log folders there, or name another folder"
             )
-        found += below
+        found += _with_left_out(below, left_out)
     found += _lost(without, found)
     return _with_unique_labels(list({one.folder: one for one in found}.values()))
 
@@ -117,9 +122,23 @@ def _with_unique_labels(replicas: list[Replica]) -> list[Replica]:
     return result
 
 
-def _below(root: str, without: list[Replica]) -> Iterator[Replica]:
+def _with_left_out(replicas: list[Replica], left_out: list[LogFile]) -> Iterator[Replica]:
+    """The replicas below a root, with what lies in the folder of each, and nobody looked into; the
+    first one has what lies in that of none.
+    """
+    first, holders = replicas[0].folder, {_holder(one): one.folder for one in replicas}
+    beside: dict[str, list[LogFile]] = {}
+    for file in sorted(left_out, key=lambda one: one.path):
+        ways = accumulate(file.path.split("/"), "{}/{}".format)
+        owner = next((holders[way] for way in ways if way in holders), first)
+        beside.setdefault(owner, []).append(file)
+    for one in replicas:
+        yield replace(one, files=(*one.files, *beside.get(one.folder, ())))
+
+
+def _below(root: str, without: list[Replica], left_out: list[LogFile]) -> Iterator[Replica]:
     """The replicas below a root; `without` gets the folders that may be a node's, and in which no
-    metadata log is to be seen.
+    metadata log is to be seen, `left_out` what may be one as well, and is not looked into.
     """
     if not is_remote(root) and PurePosixPath(root).name in ("", "..", names.LOG_FOLDER):
         root = absolute(root)  # such a root has no name of its own to label by
@@ -157,7 +176,11 @@ def _below(root: str, without: list[Replica]) -> Iterator[Replica]:
         held = {classify(one.name).kind for one in inside}
         if names.META_PROPERTIES in held and all(one.name != names.LOG_FOLDER for one in inside):
             without.append(_without_log(root, folder, NO_SEGMENT))
-        waiting += [one for one in reversed(inside) if _leads_on(one, root)]
+        for one in reversed(inside):
+            if _is_left_out(one, root):
+                left_out.append(_left_out("", one, root))
+            elif one.is_folder:
+                waiting.append(one)
 
 
 def _without_log(root: str, folder: FolderEntry, why: str) -> Replica:
@@ -197,21 +220,18 @@ def _owner(replica: Replica) -> tuple[str | None, ...] | None:
     return (node, found.get("cluster.id")) if found else None
 
 
-def _leads_on(entry: FolderEntry, root: str) -> bool:
-    """Whether an entry is a folder that is looked into."""
-    if entry.is_folder and _is_outside(entry, root):
-        tell_once(f"{entry.path}: {_OUTSIDE}, and is left out")
-        return False
-    if entry.is_regular and names.is_archive(entry.name):
-        _tell_packed(entry)
-    if entry.problem is not None and not entry.is_regular:
-        tell_once(f"{entry.path}: {entry.problem}; it is left out")
-    return entry.is_folder
+def _is_left_out(entry: FolderEntry, root: str) -> bool:
+    """Whether there may be a log in an entry, and nobody looks."""
+    if entry.is_folder:
+        return _is_outside(entry, root)
+    return names.is_archive(entry.name) if entry.is_regular else entry.problem is not None
 
 
-def _tell_packed(entry: FolderEntry) -> None:
-    """Copies often come as archives; what is in one is not looked at."""
-    tell_once(f"{entry.path}: it is packed, and is left out; unpack it first")
+def _left_out(label: str, entry: FolderEntry, root: str) -> LogFile:
+    """The file that stands for what is not looked into."""
+    why = _PACKED if entry.is_regular else entry.problem or _OUTSIDE
+    found = _log_file(label, entry, root)
+    return replace(found, parsed=FileName(names.LEFT_OUT), problem=why)
 
 
 IS_FOLDER = "it is a folder, not a file"
@@ -231,6 +251,7 @@ _OF_AN_OPENED_LOG = frozenset(
 """Kinds that Kafka writes beside a segment only: a folder that was formatted, into which a snapshot
 was put, or into which nothing but a snapshot was pulled, has none of them."""
 _OUTSIDE = "it is a link that leads out of the input"
+_PACKED = "it is packed"
 
 
 def _is_outside(entry: FolderEntry, folder: str) -> bool:
@@ -265,11 +286,7 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
     parent = folder.path.rsplit("/", 1)[0]
     label = _label(root, folder.path)
     try:
-        entries = list_folder(folder.path)
-        for entry in entries:
-            if names.is_packed(entry.name):
-                _tell_packed(entry)
-        inside = _as_opened([_log_file(label, entry, root) for entry in entries])
+        inside = _as_opened([_in_log(label, one, root) for one in list_folder(folder.path)])
     except FileNotFoundError:
         inside = []
     except OSError as error:
@@ -278,6 +295,19 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
     if names.LOG not in kinds and kinds & _OF_AN_OPENED_LOG:
         inside.append(_no_segment(label, folder.path, NO_SEGMENT))
     return Replica(label, root, folder.path, (*inside, *_beside(label, parent)))
+
+
+def tell_left_out(files: Iterable[LogFile]) -> None:
+    """Name what nobody looks into, where an answer has no row for it."""
+    for file in files:
+        if file.kind == names.LEFT_OUT:
+            tell_once(f"{file.path}: {file.problem}, and is left out")
+
+
+def _in_log(label: str, entry: FolderEntry, root: str) -> LogFile:
+    """A file of a log; one that is packed may have been any of them."""
+    is_packed = entry.is_regular and names.is_packed(entry.name)
+    return (_left_out if is_packed else _log_file)(label, entry, root)
 
 
 def _no_segment(label: str, folder: str, why: str) -> LogFile:
@@ -366,7 +396,7 @@ def _log_file(label: str, entry: FolderEntry, root: str) -> LogFile:
 
 
 def record_files(replicas: Iterable[Replica]) -> list[LogFile]:
-    """The files of replicas that hold record batches; a file that was named by itself always
+    """The files of replicas that hold record batches, or may; a file that was named by itself always
     counts.
     """
     return [
@@ -374,6 +404,7 @@ def record_files(replicas: Iterable[Replica]) -> list[LogFile]:
         for replica in replicas
         for file in replica.files
         if file.kind in names.RECORD_KINDS
+        or file.kind == names.LEFT_OUT
         or (file.kind == names.UNKNOWN and len(replica.files) == 1)
     ]
 

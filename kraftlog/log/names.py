@@ -35,6 +35,8 @@ EPOCH_CHECKPOINT = "leader_epoch_checkpoint"
 SERVER_PROPERTIES = "server_properties"
 QUORUM_DESCRIBE = "quorum_describe"
 DISK_FREE = "disk_free"
+LEFT_OUT = "left_out"
+"""What nobody looks into: an archive, and a name that is not followed. It may hold a whole log."""
 UNKNOWN = "unknown"
 
 LAST_OFFSET = (1 << 63) - 1

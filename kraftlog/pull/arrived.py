@@ -52,7 +52,10 @@ def _arrived(folder: Path) -> Arrived:
         return Arrived(folder.name, None, None, 0, 0, None, why)
     replica, *others = sorted(find_replicas([str(folder)]), key=lambda one: len(one.folder))
     replica = replace(
-        replica, files=tuple(one for one in replica.files if one.problem != NO_SEGMENT)
+        replica,
+        files=tuple(
+            one for one in replica.files if one.problem != NO_SEGMENT and one.kind != names.LEFT_OUT
+        ),
     )
     logs = [one for one in replica.files if one.kind == names.LOG]
     snapshots = [one.name for one in replica.files if one.kind == names.CHECKPOINT]

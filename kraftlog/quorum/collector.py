@@ -405,7 +405,7 @@ def _is_readable_name(file: LogFile) -> bool:
 
 def evidence_by(
     collector: Collector,
-    replicas: Iterable[Replica],
+    replicas: Sequence[Replica],
     described: Described | None,
     thresholds: Thresholds | None = None,
 ) -> QuorumEvidence:
@@ -417,6 +417,12 @@ def evidence_by(
         described=described,
         thresholds=thresholds or default_thresholds(),
         limits=collector.limits,
+        left_out=tuple(
+            FileProblem(file.path, file.kind, file.problem or "", False)
+            for one in replicas
+            for file in one.files
+            if file.kind == names.LEFT_OUT
+        ),
     )
     words: dict[str, tuple[str, ...]] = {}
     limit = collector.limits.decompressed_size_bytes

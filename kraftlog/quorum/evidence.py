@@ -532,7 +532,7 @@ class QuorumEvidence:
     `contents` is what `BatchColumns.content` points into. `words` describes records of batches
     that replicas hold differently, by batch id, one text per record. `state` is None where nothing
     was replayed. `limits` are those that the files were read by, and are to be read by again: ids of
-    batches are made under their key.
+    batches are made under their key. `left_out` is what lies below an input and nobody looked into.
     """
 
     replicas: tuple[ReplicaEvidence, ...]
@@ -542,3 +542,4 @@ class QuorumEvidence:
     state: StateEvidence | None = None
     thresholds: Thresholds = field(default_factory=default_thresholds)
     limits: Limits = field(default_factory=Limits)
+    left_out: tuple[FileProblem, ...] = ()

@@ -1,5 +1,6 @@
 """Input roots → replicas: which folders are found, what they are called, what files they hold."""
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -126,9 +127,7 @@ def test_symbolic_links_and_loops(tmp_path: Path) -> None:
     assert labels(tmp_path / "named") == ["node-1"]
 
 
-def test_links_that_lead_out_of_a_root_are_told_and_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_links_that_lead_out_of_a_root_are_told_and_left_out(tmp_path: Path) -> None:
     outside = make_log(tmp_path / "other" / "node-9", SEGMENT)
     folder = make_log(tmp_path / "root" / "node-1", SEGMENT)
     (tmp_path / "root" / "node-2").symlink_to(outside.parent)
@@ -136,7 +135,7 @@ def test_links_that_lead_out_of_a_root_are_told_and_left_out(
     (folder / "quorum-state").symlink_to("/etc/hostname")
     (found,) = find_replicas([str(tmp_path / "root")])
     assert found.label == "node-1"
-    assert "node-2: it is a link that leads out of the input" in capsys.readouterr().err
+    assert left_out(found) == {"node-2": "it is a link that leads out of the input"}
     problems = {file.name: file.problem for file in found.files}
     assert problems.pop(SEGMENT) is None
     assert set(problems.values()) == {"it is a link that leads out of the input"}
@@ -183,14 +182,14 @@ def as_nobody(monkeypatch: pytest.MonkeyPatch, shut: list[Path]) -> None:
         monkeypatch.setattr(os, "scandir", scan)
 
 
-def test_names_that_are_no_utf_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_are_no_utf_8(tmp_path: Path) -> None:
     folder = make_log(tmp_path / "node-1", SEGMENT)
     bad = tmp_path / os.fsdecode(b"\xff\xfe")
     bad.mkdir()
     (folder / os.fsdecode(b"\xe9.log")).write_bytes(b"")
     (found,) = find_replicas([str(tmp_path)])
-    assert r"\xff\xfe: its name is not UTF-8" in capsys.readouterr().err
-    problems = {file.name: file.problem for file in found.files}
+    assert left_out(found) == {r"\xff\xfe": "its name is not UTF-8"}
+    problems = {file.name: file.problem for file in found.files if file.kind != names.LEFT_OUT}
     assert problems == {SEGMENT: None, r"\xe9.log": "its name is not UTF-8"}
     with pytest.raises(InputError, match="not UTF-8"):
         find_replicas([str(bad)])
@@ -347,20 +346,37 @@ def test_a_packed_file_is_no_log(name: str, tmp_path: Path) -> None:
         find_replicas([str(tmp_path / name)])
 
 
+def left_out(replica: Replica) -> dict[str, str | None]:
+    """Names that nobody looked into, and why."""
+    return {one.name: one.problem for one in replica.files if one.kind == names.LEFT_OUT}
+
+
 def test_what_is_packed_is_told_and_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Archives of nodes, and compressed files of a log; not the compressed logs of a server."""
-    packed = [
-        tmp_path / "3.tar.gz",
-        make_log(tmp_path / "1", SEGMENT, f"{SEGMENT}.gz") / f"{SEGMENT}.gz",
-    ]
+    """Archives of nodes, and compressed files of a log; not the compressed logs of a server. It is
+    a file of the node in whose folder it lies, or of the first one.
+    """
     (tmp_path / "3.tar.gz").write_bytes(b"1234")
     (tmp_path / "server.log.gz").write_bytes(b"1234")
-    assert labels(tmp_path) == ["1"]
-    told = capsys.readouterr().err
-    assert all(f"{one}: it is packed, and is left out; unpack it first" in told for one in packed)
-    assert "server.log" not in told
+    with pytest.raises(InputError, match="no __cluster_metadata-0 folder lies below it"):
+        find_replicas([str(tmp_path)])
+    assert f"{tmp_path}/3.tar.gz: it is packed, and is left out" in capsys.readouterr().err
+    make_log(tmp_path / "1", SEGMENT)
+    make_log(tmp_path / "2", SEGMENT, f"{SEGMENT}.gz")
+    (tmp_path / "2" / "old" / "older").mkdir(parents=True)
+    (tmp_path / "2" / "old" / "older" / "2.zip").write_bytes(b"1234")
+    first, second = find_replicas([str(tmp_path)])
+    assert left_out(first) == {"3.tar.gz": "it is packed"}
+    assert left_out(second) == dict.fromkeys((f"{SEGMENT}.gz", "2.zip"), "it is packed")
+    assert {one.replica for one in first.files} == {"1"}
+    assert capsys.readouterr().err == "", "every answer has a row for them"
+    for words in (["records", str(tmp_path)], ["batches", str(tmp_path)]):
+        main([*words, "--format", "json"])
+        rows = [json.loads(one) for one in capsys.readouterr().out.splitlines()]
+        assert ("unreadable", "it is packed") in {(row["fault"], row["detail"]) for row in rows}
+    main(["state", str(tmp_path / "2")])
+    assert "2.zip: it is packed, and is left out" in capsys.readouterr().err
 
 
 def test_a_node_without_its_log_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import kraftlog
 from kraftlog.audit.collect import collect
 from kraftlog.audit.run import AuditResult, Finding, audit_of
+from kraftlog.commands.faults import fault_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, UNSEEN, find_replicas
 from kraftlog.log.storage import LocalBytes
@@ -232,6 +234,33 @@ def test_a_folder_that_cannot_be_listed_may_be_a_copy(
     gaps = dict(result.verdict.not_judged)
     assert "4: its log cannot be read" in gaps["batch_crc_valid"]
     assert {one.safety for one in restarts(found) if one.replica != "4"} == {Safety.SAFE}
+
+
+def test_what_nobody_looked_into_is_told_and_changes_no_verdict(tmp_path: Path) -> None:
+    """An archive may be a node's, or have nothing to do with the quorum."""
+    quorum(tmp_path / "copies")
+    before = kraftlog.open(str(tmp_path / "copies")).audit()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "copies" / "4").symlink_to(outside)
+    (tmp_path / "copies" / "4.tar.gz").write_bytes(b"1234")
+    (tmp_path / "copies" / os.fsdecode(b"\xff")).mkdir()
+    copies = kraftlog.open(str(tmp_path / "copies"))
+    after = copies.audit()
+    told = [one for one in after.findings if one not in before.findings]
+    why = ["it is a link that leads out of the input", "it is packed", "its name is not UTF-8"]
+    assert {(one.check, one.severity, one.row.replica) for one in told} == {
+        ("file_readable", "info", None)
+    }
+    assert [one.row.evidence["problem"] for one in told] == why
+    assert after.verdict == before.verdict
+    assert [row["detail"] for row in fault_rows(copies.view)] == why
+    run = run_of(tmp_path / "copies", tmp_path / "lake")
+    assert decode(run)
+    assert [row["detail"] for row in faults_in(run.lake)] == why
+    files = run.lake.read("files", ["kind", "problem"]).to_pylist()
+    assert [row["problem"] for row in files if row["kind"] == "left_out"] == why
+    assert not decode(run_of(tmp_path / "copies", tmp_path / "lake"))
 
 
 @pytest.mark.parametrize("gone", [(0, 6), (6,)])

@@ -866,6 +866,15 @@ def _(nodes: list[Node]) -> None:
     overwrite(_deleted(nodes), 70, b"\xee")
 
 
+def _beside(name: str) -> Damage:
+    return lambda nodes: (nodes[0].home.parent / name).write_bytes(b"1234")
+
+
+fault("file_readable", "info", says="Nobody looked into 4.zip", sound=_beside("4.txt"))(
+    _beside("4.zip")
+)
+
+
 @fault(
     "segment_name_matches", "warning", "1", 6, 0, "and it was read as that here",
     sound=lambda nodes: nodes[0].segment(6).with_suffix(".index.swap").touch(),
