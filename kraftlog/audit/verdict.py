@@ -105,8 +105,21 @@ def lagging(quorum: Quorum) -> tuple[Lag, ...]:
     return tuple(one for one in found if one is not None)
 
 
+def _is_outdated(quorum: Quorum, log: LogView) -> bool:
+    """Whether a copy says nothing of where a node is: one that was pulled is no node's, and of an
+    earlier one a later one of the same node is at hand.
+    """
+    node = log.evidence.node_id
+    return log.evidence.is_pulled or any(
+        node is not None
+        and one.evidence.node_id == node
+        and (one.end_offset or 0) > (log.end_offset or 0)
+        for one in quorum.peers
+    )
+
+
 def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
-    if log.unread_segments:
+    if log.unread_segments or _is_outdated(quorum, log):
         return None
     end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
     behind = (newest.end_offset or 0) - end

@@ -92,12 +92,12 @@ class Assembler:
         return self.target
 
 
-def why_invalid(part: Path) -> str | None:
+def why_invalid(fetched: Path) -> str | None:
     """Why a fetched file is no snapshot (CRCs, records, header, footer); None where it is one. Kafka itself
     compares only the size, and finds the rest when it loads the file.
     """
-    (one,) = find_replicas([str(part)])
-    parsed = classify(part.name.removesuffix(".part"))
+    (one,) = find_replicas([str(fetched)])
+    parsed = classify(fetched.name.removesuffix(".part"))
     collector = Collector(Limits(), Redactor(None))
     found = collector.snapshot(replace(one.files[0], parsed=parsed))
     return SnapshotView(one.label, found, tuple(collector.contents)).why_incomplete

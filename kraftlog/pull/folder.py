@@ -93,6 +93,11 @@ class PulledFolder:
             if one.kind == names.CHECKPOINT
         )
 
+    def set_snapshot_aside(self, one: SnapshotId) -> None:
+        """Move a snapshot to a `.deleted` file."""
+        path = self.log / names.checkpoint_name(one.end_offset, one.epoch)
+        rename(path, free_name(path.with_name(f"{path.name}.deleted")))
+
     def forget_parts(self, but: SnapshotId | None = None) -> None:
         """Remove what was fetched of other snapshots: nobody will ask for the rest of them."""
         kept = None if but is None else f"{names.checkpoint_name(but.end_offset, but.epoch)}.part"
@@ -138,8 +143,7 @@ class PulledFolder:
         (self.path / DESCRIBE).unlink(missing_ok=True)
         for one in self.snapshots():
             if one.end_offset < log_start:
-                path = self.log / names.checkpoint_name(one.end_offset, one.epoch)
-                rename(path, free_name(path.with_name(f"{path.name}.deleted")))
+                self.set_snapshot_aside(one)
         for file in _segments(self.path):
             rename(Path(file.path), free_name(Path(f"{file.path}.deleted")))
         self.vector, self.segment, self.committed = _EMPTY, None, 0
@@ -211,8 +215,13 @@ def refuse_foreign(path: Path) -> None:
         raise UsageError(f"{path}: it lies in a metadata log; name a new folder as --out")
     for one in (real, *real.parents):
         meta = one / META_PROPERTIES
-        if meta.exists() and _identity(meta).get("node.id") != PULLED_ID:
-            raise UsageError(f"{one}: it is a node's own folder; name a new one as --out")
+        if not meta.exists() or (found := _identity(meta)).get("node.id") == PULLED_ID:
+            continue
+        if not found:
+            raise UsageError(
+                f"{meta}: it cannot be read, so nothing tells whose folder this is; name a new one as --out"
+            )
+        raise UsageError(f"{one}: it is a node's own folder; name a new one as --out")
     if not path.exists():
         return
     if not path.is_dir():

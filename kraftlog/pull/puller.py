@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import offsets_text
 from kraftlog.pull.address import PullError, Unreachable
-from kraftlog.pull.assembler import Assembler, AssemblyError, transfer
+from kraftlog.pull.assembler import Assembler, AssemblyError, transfer, why_invalid
 from kraftlog.pull.batches import After, WholeBatches, whole_batches
 from kraftlog.pull.describe import describe_text
 from kraftlog.pull.folder import PulledFolder
@@ -35,13 +35,15 @@ class _SnapshotGone(PullError):
 @dataclass
 class Puller:
     """Pulls as often as it is asked; `tell` says what a person should know. With `newest_only` the
-    log begins at the newest snapshot, and not where the leader's begins.
+    log begins at the newest snapshot, and not where the leader's begins. `whole` is the snapshot that
+    was found to be one.
     """
 
     leader: LeaderClient
     folder: PulledFolder
     tell: Callable[[str], None]
     newest_only: bool = False
+    whole: SnapshotId | None = None
 
     def pull(self) -> Description:
         """Rounds, until the folder holds all that the leader had, and the leader said so after the
@@ -99,7 +101,7 @@ class Puller:
         problem: PullError | None = None
         for _ in range(ROUNDS):
             newest = self.leader.fetch(0, 0).snapshot
-            if newest is None or newest in self.folder.snapshots():
+            if newest is None or self._holds(newest):
                 self.folder.forget_parts()
                 return
             self.folder.forget_parts(but=newest)
@@ -117,12 +119,31 @@ class Puller:
                 # What an earlier pull left may be of another leader's file.
                 self.folder.forget_parts()
                 continue
+            self.whole = newest
             self.tell(f"snapshot {newest.name} has come")
             return
         why = f"the last one: {problem}" if problem else "what comes is not a snapshot"
         raise PullError(
             f"no snapshot has come whole in {ROUNDS} attempts ({why}); if the leader drops them faster than they come, raise the rate"
         )
+
+    def _holds(self, snapshot: SnapshotId) -> bool:
+        """Whether the folder has a snapshot, and its bytes are whole: they are looked at once, as a disk
+        may have damaged what an earlier pull fetched.
+        """
+        if snapshot not in self.folder.snapshots():
+            return False
+        if snapshot == self.whole:
+            return True
+        path = Assembler(self.folder.log, snapshot).target
+        if (why := why_invalid(path)) is not None:
+            self.tell(
+                f"{path}: it is damaged ({why}); a .deleted file keeps it, and it is fetched anew"
+            )
+            self.folder.set_snapshot_aside(snapshot)
+            return False
+        self.whole = snapshot
+        return True
 
     def _pieces_of_one_file(self, snapshot: SnapshotId) -> Callable[[int], Piece]:
         """Asks for pieces of a snapshot, all from one node's file: each node writes its own, and

@@ -1,5 +1,6 @@
 """What checks say that they have looked at, and why not at more; and the verdict that follows."""
 
+import shutil
 import struct
 from collections.abc import Callable
 from dataclasses import replace
@@ -369,6 +370,19 @@ def test_who_lags(tmp_path: Path) -> None:
     observer.checkpoint(14, 2).write_bytes(observer.checkpoint(6, 1).read_bytes())
     assert behind(tmp_path, 4) == (mine,)
     assert behind(tmp_path, 2)[1] == Lag("9", "broker 9", 3, False, False)
+
+
+def test_an_earlier_copy_of_a_node_does_not_lag(tmp_path: Path) -> None:
+    """Nor does what was pulled earlier: it is no node's."""
+    for node in quorum(tmp_path):
+        shutil.copytree(node.home, tmp_path / f"{node.home.name}-before")
+        node.append(*(Batch(12 + n, 2, (NO_OP,), None, LATER + n) for n in range(5)))
+    pulled = Node(tmp_path, 9)
+    pulled.write(healthy_log())
+    assert behind(tmp_path, 4) == (Lag("9", "broker 9", 5, False, False),)
+    pulled.meta(node_id=-1, directory=9)
+    (pulled.folder / "quorum-state").unlink()
+    assert behind(tmp_path, 4) == ()
 
 
 def test_who_needs_a_snapshot_lags_however_little_it_lacks(tmp_path: Path) -> None:

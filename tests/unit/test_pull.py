@@ -404,6 +404,25 @@ def test_damage_below_what_was_committed_is_told_and_left_as_it_is(tmp_path: Pat
         assert segment.read_bytes() == damaged
 
 
+def test_a_snapshot_that_the_disk_has_damaged_comes_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And one that is whole is not asked for."""
+    name = "00000000000000000098-0000000002.checkpoint"
+    path, controller = tmp_path / PARTITION / name, FakeController(SOURCE)
+    with serving(controller) as address:
+        pull_once(address, tmp_path)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:200] + b"\x7f" + whole[201:])
+        assert pull(address, tmp_path) == 0
+        assert path.read_bytes() == whole
+        assert path.with_name(f"{name}.deleted").exists()
+        assert f"{name}: it is damaged (" in capsys.readouterr().err
+        asked = len(controller.asked)
+        pull_once(address, tmp_path)
+    assert FETCH_SNAPSHOT not in {key for key, _ in controller.asked[asked:]}
+
+
 # --- Nonsense ---------------------------------------------------------------------------------
 
 
@@ -875,6 +894,11 @@ def _inside_a_log(tmp_path: Path) -> Path:
     return _node_folder(tmp_path) / PARTITION / "live"
 
 
+def _unreadable_identity(tmp_path: Path) -> Path:
+    (_node_folder(tmp_path) / "meta.properties").write_bytes(b"\xff\x00")
+    return tmp_path / "node"
+
+
 def _other_things(tmp_path: Path) -> Path:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.txt").write_text("not to be lost")
@@ -893,17 +917,28 @@ def _file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "make", [_node_folder, _inside_a_node, _inside_a_log, _other_things, _link, _file]
+    ("make", "why"),
+    [
+        (_node_folder, "it is a node's own folder"),
+        (_unreadable_identity, "it cannot be read, so nothing tells whose folder this is"),
+        (_inside_a_node, "it is a node's own folder"),
+        (_inside_a_log, "it lies in a metadata log"),
+        (_other_things, "it holds other things"),
+        (_link, "symbolic link"),
+        (_file, "it is not a folder"),
+    ],
 )
 def test_what_is_not_a_pulled_folder_is_never_written(
-    make: Callable[[Path], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make: Callable[[Path], Path], why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = make(tmp_path)
     before = sorted((str(one), one.lstat().st_mtime_ns) for one in tmp_path.rglob("*"))
     controller = FakeController(SOURCE)
     with serving(controller) as address:
         assert pull(address, out) == 2
-    assert "name a new" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "name a new" in said
+    assert why in said
     assert not controller.asked
     assert sorted((str(one), one.lstat().st_mtime_ns) for one in tmp_path.rglob("*")) == before
 
