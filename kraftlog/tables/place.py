@@ -46,8 +46,9 @@ def require_place(root: str) -> None:
         return
     if inside & set(decoded_tables()):
         raise LakeError(
-            f"{root}: it holds tables and no {REGISTER}, as the first version of kraftlog left them. "
-            "Name an empty folder with --lake, where a run builds everything anew from the input. "
+            f"{root}: the register of this lake, its folder {REGISTER}, is gone: which versions of its tables belong together is not known. "
+            "Put it back from a backup. Without one, name an empty folder with --lake, where a run builds everything anew from the input. "
+            f"With {KEY_FILE} from here in it, masks stay as they are. "
             "Any reader of Delta still reads the tables here."
         )
     others = sorted(name for name in inside if name != KEY_FILE)

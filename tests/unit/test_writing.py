@@ -16,6 +16,7 @@ from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.writing import writing
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.names import REGISTER
 from kraftlog.tables.place import state_of
 from kraftlog.tables.register import LAYOUT, Register
 from kraftlog.tables.reports import FINDINGS
@@ -109,20 +110,25 @@ def test_a_file_is_refused(quorum: Path, tmp_path: Path) -> None:
     assert "is a file; name a folder" in refused(quorum, tmp_path / "file")
 
 
-def test_a_lake_of_the_first_version_is_refused(quorum: Path, tmp_path: Path) -> None:
+def test_a_lake_whose_register_is_gone_is_refused(quorum: Path, tmp_path: Path) -> None:
+    """And goes on where it lay when that is put back."""
     lake = tmp_path / "lake"
-    for name in ("runs", "records"):
-        Lake(str(lake)).ensure(decoded_tables()[name])
+    begin(quorum, lake)
+    Lake(str(lake)).ensure(decoded_tables()["runs"])
+    (lake / REGISTER).rename(tmp_path / "backup")
     said = refused(quorum, lake)
-    assert "as the first version of kraftlog left them" in said
-    assert "Name an empty folder with --lake" in said
+    assert "its folder _lake, is gone" in said
+    assert "Put it back from a backup. Without one, name an empty folder" in said
+    (tmp_path / "backup").rename(lake / REGISTER)
+    begin(quorum, lake)
+    assert state_of(str(lake)).token == 2
 
 
 @pytest.mark.parametrize(
     "command",
     ["run --input {} --lake", "lake check --lake", "changes --lake", "explain topic a --lake"],
 )
-def test_each_command_refuses_a_lake_of_the_first_version(
+def test_each_command_refuses_a_lake_without_its_register(
     command: str, quorum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = tmp_path / "lake"
@@ -132,7 +138,7 @@ def test_each_command_refuses_a_lake_of_the_first_version(
     told = capsys.readouterr()
     assert told.out == ""
     (said,) = [one for one in told.err.splitlines() if one.startswith("kraftlog: ")]
-    assert "as the first version of kraftlog left them" in said
+    assert "its folder _lake, is gone" in said
 
 
 @pytest.mark.parametrize("layout", [2, LAYOUT - 1, LAYOUT + 1])
