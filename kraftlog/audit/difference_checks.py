@@ -316,10 +316,11 @@ def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:
         other_replica=leader.label,
         evidence={
             **(
-                {"could_be_elected": [one.label for one in back.logs], "asks": "copy"}
+                {"could_be_elected": [one.label for one in back.logs]}
                 if back.logs
                 else {"truncation_offset": cut}
             ),
+            **({"asks": "copy"} if back.logs or not proven else {}),
             "confirmed_end_offset": confirmed,
             **goes,
             "is_proven_uncommitted": proven,
@@ -346,6 +347,7 @@ def _replaced_row(quorum: Quorum, log: LogView, one: Replacement) -> BadRow:
         epoch=one.epoch,
         other_replica=one.replica,
         evidence={
+            "asks": "copy",
             "confirmed_end_offset": quorum.confirmed_ends[log.label],
             **goes,
             "is_proven_uncommitted": False,

@@ -286,7 +286,7 @@ def _not_replicated(
     return BadRow(
         None,
         f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}. "
-        f"It is needed on {quorum.bounds.majority} of {len(members)} voters.{again} The other logs end before it: {ends}. {reason}",
+        f"It is needed on {quorum.bounds.majority} of {len(members)} voters.{again} The other logs end without it: {ends}. {reason}",
         batch_leader_epoch=epoch,
         severity="info" if copied else None,
         evidence={

@@ -103,7 +103,7 @@ def _ends_before_its_followers(quorum: Quorum, log: LogView, led: LedEpoch) -> B
         log.label,
         f"The log ends at offset {end}, but its node led epoch {led.epoch}, of which {holding(led.holders)} {offsets_text(end, led.end)}. "
         f"A leader has all that it sends: {it_is} lost here, or the files were copied before {it_was} written. "
-        f"{_committed(quorum, end, led.end)} Compare the times of the copies, and copy this node again. Keep all folders, and start no node before you know.",
+        f"{_committed(quorum, end, led.end)} Compare the times of the copies, and copy this node again. Keep all folders, and do not start this node before you know.",
         log.evidence.folder,
         offset=end,
         end_offset=led.end,

@@ -202,7 +202,8 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
             todo = _OF_ANOTHER_HISTORY if is_apart else _start_first(quorum, them)
-            text += f" {voters} {names} would elect it all the same, and {lacks} would be lost.{told} {todo}"
+            by = "" if one.voter in quorum.holders else ", by the voter set of its own disk"
+            text += f" {voters} {names} would elect it all the same{by}, and {lacks} would be lost.{told} {todo}"
             if not is_seen:
                 text += f" If all of these run, their copies may only be older than {them}: copy all voters again."
         elif explained and untimed_from(quorum) is not None:
@@ -265,10 +266,15 @@ def _start_first(quorum: Quorum, them: str) -> str:
 
 def _if_none_holds(quorum: Quorum, them: str) -> str:
     """What can take the place of a voter that holds what is committed, where no other was copied."""
-    if quorum.bounds.missing_voters:
+    missing = quorum.bounds.missing_voters
+    if missing and quorum.moved_voters == list(missing):
+        return f"Bring back an old disk of {voters_text(missing)} that holds {them}: else kraftlog recover builds a quorum from what remains."
+    if missing:
         return f"First start a voter that holds {them}."
     reaching = [one for one in quorum.credible_snapshots if one.end_offset >= quorum.bounds.lower]
     best = max(reaching, key=lambda one: one.id, default=None)
+    if best is None and all((one.end_offset or 0) < quorum.bounds.lower for one in quorum.peers):
+        return f"No copy at hand holds {them}: copy all voters again. If that is lost for good, kraftlog recover builds a quorum from what remains."
     if best is None:
         return f"No voter at hand is whole and holds {them}: kraftlog recover builds a quorum from what remains."
     return f"No voter at hand is whole and holds {them}: before this one starts, put {best.evidence.name} of replica {best.replica} into its log folder."

@@ -108,7 +108,7 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
 def _spare(count: int) -> str:
     """How many voters may still fail, in words."""
     if count < 0:
-        return "no leader can be elected"
+        return "they cannot elect a leader"
     return "none of them may fail" if count == 0 else f"{count} of them may fail"
 
 

@@ -53,8 +53,8 @@ PLAN = family(
 def _print(
     chosen: argparse.Namespace, rows: Callable[[Quorum], Iterable[Row]], *, decodes: bool = False
 ) -> int:
-    """Print the rows of a plan. It `decodes` where it asks whether every record can be decoded; the
-    others look at batch headers and control records only.
+    """Print the rows of a plan. It `decodes` where it asks what is committed, which metadata may prove,
+    or whether every record can be decoded; the others look at batch headers and control records only.
     """
     options = options_of(chosen)
     quorum = collected(options.input, options, decodes=decodes)
@@ -102,7 +102,7 @@ def _truncation(chosen: argparse.Namespace) -> int:
                 in_words = sentence(BELOW_START.format(at, mine.start_offset))
             yield row | {"lost": in_words if chosen.format == "table" else lost}
 
-    return _print(chosen, rows)
+    return _print(chosen, rows, decodes=True)
 
 
 def _with_dialect(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,9 @@ OffsetIndex, TimeIndex, ProducerStateManager, UnifiedLog.close, KafkaRaftClient.
 RaftLog.validateOffsetAndEpoch; KAFKA-1211, KIP-595, KIP-630.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -58,11 +59,15 @@ class Sender(NamedTuple):
 
 
 def witnesses(
-    log: LogView, snapshots: Iterable[SnapshotView], senders: Sequence[Sender] = ()
+    log: LogView,
+    snapshots: Iterable[SnapshotView],
+    senders: Sequence[Sender] = (),
+    led_from: Mapping[int, int] = MappingProxyType({}),
 ) -> list[Witness]:
     """What a node's own files witness beyond the end of its log, the furthest first. Of a log that
     was not copied, or cannot be read, nothing is known to be lost. `senders` are all who may have
-    sent it a snapshot; none where some of them are not at hand.
+    sent it a snapshot; none where some of them are not at hand. `led_from` tells where the epochs
+    begin that the node led, by the copies of others.
     """
     segments = log.evidence.segments
     if log.evidence.single_file or not segments or any(one.problem for one in segments):
@@ -75,7 +80,7 @@ def witnesses(
         *_of_epochs(log, end, epoch),
         *_of_segments(log, end),
         *_of_indexes(log, end),
-        *_of_quorum_state(log, end, epoch),
+        *_of_quorum_state(log, end, epoch, led_from),
         *_of_snapshots(log, own, end, senders),
     ]
     unfinished = _unfinished(log)
@@ -341,16 +346,22 @@ def _of_producer_snapshots(log: LogView) -> Iterator[Witness]:
         yield Witness(end, words, f"{log.evidence.folder}/{end:020d}.snapshot")
 
 
-def _of_quorum_state(log: LogView, end: int, last_epoch: int) -> Iterator[Witness]:
-    """A leader begins its epoch with a LeaderChange record."""
+def _of_quorum_state(
+    log: LogView, end: int, last_epoch: int, led_from: Mapping[int, int]
+) -> Iterator[Witness]:
+    """A leader begins its epoch with a LeaderChange record, which others have from it."""
     state, file = log.evidence.state_file, log.evidence.quorum_state
     if state is None or file is None or is_closed_at_end(log):
         return
     is_own = state.leader_id >= 0 and state.leader_id == log.evidence.node_id
     if is_own and last_epoch < state.leader_epoch:
         words = f"its quorum-state says that it leads epoch {state.leader_epoch}"
-        words = f"{words}, which begins with a record of its own"
-        yield Witness(end + 1, words, file.path, epoch=state.leader_epoch)
+        start = led_from.get(state.leader_epoch, end)
+        if start > end:
+            words = f"{words}, of which other copies hold the first record, at offset {start}"
+        else:
+            start, words = end, f"{words}, which begins with a record of its own"
+        yield Witness(start + 1, words, file.path, epoch=state.leader_epoch)
 
 
 def _of_snapshots(

@@ -208,9 +208,20 @@ class Quorum(Departures):
                 log,
                 [one for one in self.snapshots_of(log.label) if self.contradiction(one) is None],
                 self._senders(log),
+                self._led_from.get(log.evidence.node_id, {}),
             )
             for log in self.logs
         }
+
+    @cached_property
+    def _led_from(self) -> dict[int | None, dict[int, int]]:
+        """By leader and epoch, where an epoch begins that a node led, by any log that shows it."""
+        found: dict[int | None, dict[int, int]] = {}
+        for log in self.peers:
+            starts = {one.epoch: one.start_offset for one in log.epoch_starts}
+            for epoch, leader in log.leaders.items():
+                found.setdefault(leader, {}).setdefault(epoch, starts[epoch])
+        return found
 
     @cached_property
     def cut_off(self) -> dict[str, CutOff]:

@@ -219,7 +219,7 @@ def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
             nodes.append(who)
     told = [f"{text} ({nodes_text(nodes)})" if nodes else text for text, nodes in heads.items()]
     more = f" And {len(told) - HEADS_SHOWN:,} more." if len(told) > HEADS_SHOWN else ""
-    return " ".join(f"{one}." for one in told[:HEADS_SHOWN]) + more
+    return " ".join(one if one.endswith("…") else f"{one}." for one in told[:HEADS_SHOWN]) + more
 
 
 def _is_named(who: str, row: Row, text: str) -> bool:

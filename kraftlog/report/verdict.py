@@ -131,9 +131,11 @@ def _lag(verdict: Row) -> list[str]:
         spare = left - (total // 2 + 1)
         may_fail = "none of them" if spare <= 0 else f"no more than {spare}"
         until = f"{some(slow)} {'has' if len(slow) == 1 else 'have'} caught up"
-        told.append(
-            f"Only {left} of {total} voters are up to date: {may_fail} may fail until {until}."
+        known = "known to be " if verdict["missing_voters"] else ""
+        those = (
+            f"{f'Only {left}' if left else 'None'} of {total} voters {'are' if left > 1 else 'is'}"
         )
+        told.append(f"{those} {known}up to date: {may_fail} may fail until {until}.")
     return told
 
 

@@ -8,7 +8,7 @@ voters that kept up with the leader, where a describe names them. Source: KIP-63
 Election", KAFKA-1211; KIP-595, KIP-836, KIP-853.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -142,7 +142,12 @@ class _Judge:
             return Restart(log.label, node, Safety.UNKNOWN, self._why_unknown(log))
         if not log.evidence.segments:
             return self._of_empty(log)
-        for safety, reason, start in self._troubles(log, role == "voter"):
+        votes = role == "voter"
+        troubles: Iterable[tuple[Safety, str, int | None]] = self._troubles(log, votes)
+        if votes and forgotten_vote(self.quorum, log) is not None:
+            # What it loses is no whole answer then.
+            troubles = sorted(troubles, key=lambda one: one[0] == Safety.LOSES)
+        for safety, reason, start in troubles:
             needs = self._needs if safety == Safety.UNKNOWN else ()
             told = Restart(log.label, node, safety, reason, start, needs)
             return told if start is None else self._with_loss(told, log, start)
@@ -150,7 +155,7 @@ class _Judge:
             what = users_text(self._unlearned[log.label])
             why = f"Kafka's own loader loses {what} at its start: wait until it has a newer snapshot, or set them again with kafka-configs when it runs"
             return Restart(log.label, node, Safety.LOSES, why)
-        return Restart(log.label, node, Safety.SAFE, self._why_safe(log, role == "voter"))
+        return Restart(log.label, node, Safety.SAFE, self._why_safe(log, votes))
 
     def first_do(self, log: LogView) -> str | None:
         """What keeps a node from going on that would lose nothing by a restart, and what is to be done
@@ -335,11 +340,19 @@ class _Judge:
         """Whether nobody leads who could cut this log, or the leader's was pulled, and shows that a
         voter's copy lacks nothing but what was written after it.
         """
-        if not votes and self.quorum.awaited_voters:
+        if not votes and self._awaited:
             return True
         end = log.end_offset or 0
         is_whole = end >= self.quorum.bounds.lower or copied_before(self.quorum, log, end)
         return self.quorum.pulled is not None and (is_whole or not votes)
+
+    @cached_property
+    def _awaited(self) -> list[int]:
+        """The voters without whose old disks there is no leader: none where nodes would elect one by
+        another voter set, that of their own disks.
+        """
+        led = any(one.can_win for one in self._outcomes.values())
+        return [] if led else self.quorum.awaited_voters
 
     def _lost(self, copies: tuple[LogView, ...]) -> bool:
         """Whether a voter has lost the end of its log, or may have."""
@@ -488,7 +501,7 @@ class _Judge:
         cut = self.plans.boots[log.label].discarded_from_offset
         if cut is not None and cut < end:
             return f"nothing is lost: its own snapshot holds what its start throws away from offset {cut} on"
-        if awaited := self.quorum.awaited_voters:
+        if awaited := self._awaited:
             disks = f"the old {'disk' if len(awaited) == 1 else 'disks'} of {voters_text(awaited)}"
             return f"nothing is lost; but no leader can be elected without {disks}: what starts waits for one"
         lost, unseen = "nothing is lost", ""
@@ -583,18 +596,21 @@ class _Judge:
 
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does
-        not; first of all voters those that did not keep up, lack what is committed, or have to cut
-        their log: without them the others are no majority while one more is down. Before them who
-        was stopped, and holds what no majority does, or what others may have lost: who starts later
-        cannot lead without it.
+        not, and before who has to wait until others hold what it alone holds; first of all voters
+        those that did not keep up, lack what is committed, or have to cut their log: without them
+        the others are no majority while one more is down. Before them who was stopped, and holds
+        what no majority does, or what others may have lost: who starts later cannot lead without it.
         """
         log = self.quorum.by_label[one.replica]
         votes = self.quorum.role(log.evidence) == "voter"
-        rank = 2 if self._leads(log) else 1 if one.safety == Safety.LOSES else 0
+        holds_alone = votes and alone_from(self.quorum, log) is not None
+        rank = 2 if holds_alone else 1 if one.safety == Safety.LOSES else 0
+        if self._leads(log):
+            rank = 3
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
-        if votes and is_closed_at_end(log) and alone_from(self.quorum, log) is not None:
+        if holds_alone and is_closed_at_end(log):
             rank = -2
         if self._excused and log in self._whole:
             rank = -2

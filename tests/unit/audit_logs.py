@@ -268,21 +268,26 @@ def leader_change(
 
 
 def kraft_voters(
-    *voters: int, levels: tuple[int, int] = (0, 1), listener: str = "CONTROLLER"
+    *voters: int, levels: tuple[int, int] = (0, 1), listener: str = "CONTROLLER", disks: int = 0
 ) -> bytes:
-    """A KRaftVoters record of voters, each with the directory of its number, these levels of
-    kraft.version, and a listener of that name.
+    """A KRaftVoters record of voters, each with the directory of its number, or so many above that,
+    these levels of kraft.version, and a listener of that name.
     """
     places = b"\x02" + text(listener) + text("host") + struct.pack(">H", 9093) + b"\0"
     each = b"".join(
-        struct.pack(">i", one) + disk_uuid(one) + places + struct.pack(">hh", *levels) + b"\0\0"
+        struct.pack(">i", one)
+        + disk_uuid(one + disks)
+        + places
+        + struct.pack(">hh", *levels)
+        + b"\0\0"
         for one in voters
     )
     return struct.pack(">h", 0) + uvarint(len(voters) + 1) + each + b"\0"
 
 
-def voters_batch(base: int, epoch: int, *voters: int, ms: int = START_MS) -> Batch:
-    return Batch(base, epoch, (kraft_voters(*voters),), (struct.pack(">hh", 0, 6),), ms)
+def voters_batch(base: int, epoch: int, *voters: int, ms: int = START_MS, disks: int = 0) -> Batch:
+    record = kraft_voters(*voters, disks=disks)
+    return Batch(base, epoch, (record,), (struct.pack(">hh", 0, 6),), ms)
 
 
 def snapshot(
@@ -291,12 +296,13 @@ def snapshot(
     ms: int,
     footer: bool = True,
     voters: Sequence[int] = (),
+    disks: int = 0,
 ) -> bytes:
     """A checkpoint of the records of some batches."""
     head = struct.pack(">hq", 0, ms) + b"\0"
     parts = [Batch(0, epoch, (head,), (struct.pack(">hh", 0, 3),), ms)]
     if voters:
-        parts.append(voters_batch(1, epoch, *voters, ms=ms))
+        parts.append(voters_batch(1, epoch, *voters, ms=ms, disks=disks))
     for one in batches:
         parts.append(Batch(parts[-1].end, epoch, one.values, None, ms))
     if footer:

@@ -6,6 +6,7 @@ Each history is written to all voters; one snapshot holds what Kafka may make of
 
 from __future__ import annotations
 
+import shutil
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,20 @@ def test_a_snapshot_of_another_log_is_set_aside_and_no_log_is_replaced(tmp_path:
     nodes[0].checkpoint(50, 5).write_bytes(snapshot(STATE, 5, START_MS + 60_000))
     (one,) = found(audit(tmp_path), "snapshot_ahead_of_log")
     assert action_of(one.as_row()) == "refetch"
+
+
+def test_no_restart_is_asked_for_where_a_tail_may_have_been_committed(tmp_path: Path) -> None:
+    """Of two brokers, whose voters were not copied, nothing else shows it."""
+    nodes = quorum(tmp_path)
+    nodes[0].write([*healthy_log()[:6], Batch(8, 1, (NO_OP,), None, LATER)])
+    (one,) = found(audit(tmp_path), "uncommitted_tail_diverged")
+    assert (one.row.evidence["is_proven_uncommitted"], action_of(one.as_row())) == (True, "restart")
+    shutil.rmtree(nodes[2].home)
+    for node in nodes[:2]:
+        node.meta(node_id=10 + node.node_id)
+    (one,) = found(audit(tmp_path), "uncommitted_tail_diverged")
+    assert "do not start the node before you know" in one.row.message
+    assert action_of(one.as_row()) == "copy"
 
 
 def test_a_damaged_snapshot_is_set_aside_and_no_log_is_replaced(tmp_path: Path) -> None:

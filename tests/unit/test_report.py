@@ -223,6 +223,7 @@ def test_what_to_do_names_the_nodes() -> None:
         ("Replicas 1 and 22 differ: so.", "log", "Replicas 1 and 22 differ (controller 2)."),
         ("Node 2 does not vote: so.", "log", "Node 2 does not vote."),
         ("28 of 32 topics were removed: so.", "state", "28 of 32 topics were removed."),
+        (f"Node 2 goes on, {'x' * 140}", "log", "Node 2 goes on…"),
     ],
 )
 def test_a_node_that_the_words_name_is_not_named_again(message: str, scope: str, told: str) -> None:
@@ -681,6 +682,11 @@ def test_a_headline_tells_who_is_far_behind() -> None:
         "Controller 1 is 1,190 records behind, so far that a snapshot must be fetched. "
         "Only 2 of 3 voters are up to date: none of them may fail until controller 1 has caught up."
     )
+    of_some: Row = {"verdict": "incomplete", "lagging": [lag | {"is_voter": True}]}
+    of_two = told([], [], {}, **of_some, missing_voters=[2])
+    assert "Only 1 of 3 voters is known to be up to date: none of them" in of_two
+    of_one = told([], [], {}, **of_some, missing_voters=[2, 3])
+    assert "None of 3 voters is known to be up to date: none of them" in of_one
 
 
 def test_a_voter_on_another_disk_is_not_asked_for_again() -> None:

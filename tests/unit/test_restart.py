@@ -71,6 +71,7 @@ from tests.unit.faults.ends import cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
     FIRST,
     controller,
+    formatted_anew,
     level,
     on_its_disks,
     voters,
@@ -181,7 +182,7 @@ def test_a_voter_without_a_copy_may_elect_who_holds_a_tail(tmp_path: Path) -> No
 def test_a_voter_without_a_copy_that_led_later_elects_nobody_with_a_tail(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
-    nodes[0].append(leader_change(12, 3, 2, LATER))
+    nodes[0].append(leader_change(12, 3, 2, LATER, granted=(1, 2)))
     nodes[0].quorum_state(leaderId=2, leaderEpoch=3)
     nodes[0].epochs([(1, 0), (2, 8), (3, 12)])
     shutil.rmtree(nodes[1].home)
@@ -192,8 +193,8 @@ def test_a_voter_without_a_copy_that_led_later_elects_nobody_with_a_tail(tmp_pat
 def test_a_tail_is_lost_where_it_is_proven_uncommitted(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
-    nodes[0].append(leader_change(12, 3, 1, LATER))
-    nodes[1].append(leader_change(12, 3, 1, LATER))
+    nodes[0].append(leader_change(12, 3, 1, LATER, granted=(1, 2)))
+    nodes[1].append(leader_change(12, 3, 1, LATER, granted=(1, 2)))
     for node in nodes[:2]:
         node.quorum_state(leaderId=1, leaderEpoch=3)
         node.epochs([(1, 0), (2, 8), (3, 12)])
@@ -244,6 +245,43 @@ def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_p
     advised = [one.row.message for one in found(audit(tmp_path), "voter_directories_agree")]
     assert len(advised) == 2
     assert all("kraftlog recover" in one and "remove the voter" not in one for one in advised)
+
+
+def test_a_broker_is_not_safe_where_new_voters_would_cut_what_it_alone_holds(
+    tmp_path: Path,
+) -> None:
+    """Without a voter set on their new disks the controllers elect nobody, and nothing is cut."""
+    nodes = quorum(tmp_path)
+    formatted_anew(nodes, ())
+    assert answers(tmp_path)["8"].safety == Safety.SAFE
+    shutil.rmtree(tmp_path / "8")
+    formatted_anew(nodes)
+    assert answers(tmp_path)["8"].safety == Safety.UNKNOWN
+    (one, *_) = found(audit(tmp_path), "voter_holds_committed_data")
+    assert "Bring back an old disk of voters 1, 2 and 3 that holds them" in one.row.message
+
+
+def test_a_voter_that_loses_a_tail_may_have_forgotten_its_vote_as_well(tmp_path: Path) -> None:
+    """The leader of epoch 2 has its vote; by its own files it never heard of that epoch."""
+    nodes = quorum(tmp_path)
+    nodes[0].write([*healthy_log()[:6], Batch(8, 1, (NO_OP,), None, LATER)])
+    nodes[0].epochs([(1, 0)])
+    assert answers(tmp_path)["1"].safety == Safety.LOSES
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=1)
+    one = answers(tmp_path)["1"]
+    assert one.safety == Safety.UNKNOWN
+    assert "it had a part in the election of epoch 2" in one.reason
+
+
+def test_who_waits_until_others_hold_what_it_holds_is_not_first(tmp_path: Path) -> None:
+    """Voter 3 could be elected without it while 1 is down, if 2 has nothing."""
+    nodes = quorum(tmp_path)
+    nodes[1].segment(0).unlink()
+    nodes[1].segment(6).unlink()
+    cut(nodes[2], AT[11])
+    one, other = answers(tmp_path)["1"], answers(tmp_path)["3"]
+    assert "wait until another voter holds offset 11 as well" in one.reason
+    assert (other.order, one.order) == (1, 2)
 
 
 def test_a_start_would_make_up_the_directory_id_that_a_voter_has_lost(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Plans of small quorums on disk: what is told of a pair, a node, a voter, whatever is wrong."""
 
+import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     deny,
+    feature,
     healthy_log,
     leader_change,
     overwrite,
@@ -128,6 +131,28 @@ def test_the_majority_tells_what_is_committed_and_not_the_longest_log(tmp_path: 
     elections = plans(tmp_path)[3]
     lacking = {label: row["lacks_committed_from_offset"] for label, row in elections.items()}
     assert lacking == {"1": None, "2": None, "3": 10}
+
+
+def test_metadata_that_proves_a_commit_counts_what_a_truncation_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else at hand shows that the first record of epoch 2 is committed."""
+    nodes = quorum(tmp_path)
+    begins = [leader_change(0, 1, 1), Batch(1, 1, (feature("metadata.version", 20),))]
+    written = [leader_change(2, 2, 2), Batch(3, 2, (NO_OP,))]
+    nodes[0].write([*begins, Batch(2, 1, (NO_OP,)), Batch(3, 1, (NO_OP,))])
+    nodes[1].write([*begins, *written])
+    shutil.rmtree(nodes[2].home)
+    for node in nodes[:2]:
+        node.segment(6).unlink()
+        node.checkpoint(6, 1).unlink()
+        node.epochs([(1, 0), (2, 2)][: node.node_id])
+    told = ["plan", "truncation", "--all", "--format", "json", "--input", str(tmp_path)]
+    assert main(told) == 0
+    printed = by(map(json.loads, capsys.readouterr().out.splitlines()), "follower", "leader")
+    counts = ("truncation_offset", "records_lost", "committed_lost")
+    assert [printed["2", "1"][one] for one in counts] == [2, 2, 1]
+    assert [plans(tmp_path)[0]["2", "1"][one] for one in counts] == [2, 2, 1]
 
 
 def test_an_uncommitted_tail_is_lost_and_nothing_committed_with_it(tmp_path: Path) -> None:

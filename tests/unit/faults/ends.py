@@ -216,6 +216,13 @@ def _(nodes: list[Node]) -> None:
     led_but_not_written(nodes)
 
 
+@fault(LOST, "critical", "2", 7, says="the first record, at offset 8. At least offsets 7 to 8")
+def _(nodes: list[Node]) -> None:
+    """The others have the record, from the leader that has lost it."""
+    nodes[1].epochs([(1, 0)])
+    cut(nodes[1], AT[7])
+
+
 def _elected(*nodes: Node) -> None:
     """Voter 3 led epoch 3, and nobody has a record of it; some nodes have heard of it."""
     for node in nodes:

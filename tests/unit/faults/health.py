@@ -2,6 +2,7 @@
 a log that is sound.
 """
 
+import shutil
 from typing import Any
 
 from kraftlog.message.catalogue import spec_of
@@ -15,6 +16,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     remove_scram,
     scram,
+    snapshot,
 )
 from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
 
@@ -294,6 +296,33 @@ def on_its_disks(nodes: list[Node]) -> None:
 @fault("voter_directories_agree", "warning", "2", says="2 of 3 voters are left", sound=on_its_disks)
 def _(nodes: list[Node]) -> None:
     on_another_disk(nodes)
+
+
+def formatted_anew(nodes: list[Node], voters_now: tuple[int, ...] = (1, 2, 3)) -> None:
+    """All controllers were formatted for a voter set of their new disks, or for none; a broker alone
+    holds the log.
+    """
+    broker = Node(nodes[0].home.parent, 8)
+    broker.write(healthy_log())
+    on_its_disks([broker])
+    broker.meta()
+    begun = snapshot([], 0, LATER, voters=voters_now, disks=10)
+    for node in nodes:
+        shutil.rmtree(node.folder)
+        node.folder.mkdir()
+        node.segment(0).write_bytes(b"")
+        node.checkpoint(0, 0).write_bytes(begun)
+        node.quorum_state(leaderId=-1, leaderEpoch=0, data_version=1)
+        node.meta(directory=10 + node.node_id)
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "1", 0, also="voter_holds_committed_data",
+    says="would elect it all the same, by the voter set of its own disk",
+    sound=lambda nodes: formatted_anew(nodes, ()),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    formatted_anew(nodes)
 
 
 @fault("node_identity_unique", "critical", "3", says="that of voter 3", sound=on_its_disks)
