@@ -24,7 +24,7 @@ from kraftlog.report.answer import answer_of
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
 from kraftlog.report.marks import full_extent, zooms
 from kraftlog.report.once import findings_once
-from kraftlog.report.verdict import check_outcomes, headline, outcome_words
+from kraftlog.report.verdict import check_outcomes, headline, outcome_words, worst_severities
 from kraftlog.report.view import PageData, status_of
 
 FINDINGS_SHOWN, UNFOLDED, EVIDENCE_SHOWN = 40, 3, 2000
@@ -55,6 +55,7 @@ def render_page(data: PageData) -> str:
         charts=_charts(data),
         outcomes=check_outcomes(data.checks, data.findings),
         outcome_words=outcome_words(data.checks, data.findings),
+        worst=worst_severities(data.findings),
         contract_results=Counter(row["result"] for row in data.contracts),
     )  # fmt: skip
 

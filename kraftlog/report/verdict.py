@@ -53,16 +53,22 @@ def headline(
 
 def check_outcomes(checks: Iterable[Row], findings: Iterable[Row]) -> dict[str, str]:
     """How each check came out, for a person: one whose findings are all notes has passed."""
-    worst: dict[str, int] = {}
-    for row in findings:
-        rank = RANK.get(row["severity"], 0)
-        worst[row["check"]] = min(rank, worst.get(row["check"], rank))
+    worst = worst_severities(findings)
     return {
         row["check"]: NOTED
-        if row["result"] == "failed" and worst.get(row["check"]) == RANK["info"]
+        if row["result"] == "failed" and worst.get(row["check"]) == "info"
         else row["result"]
         for row in checks
     }
+
+
+def worst_severities(findings: Iterable[Row]) -> dict[str, str]:
+    """How bad the worst finding of each check is, which may be less than the check can be."""
+    worst: dict[str, str] = {}
+    for row in findings:
+        both = (worst.get(row["check"], row["severity"]), row["severity"])
+        worst[row["check"]] = min(both, key=lambda one: RANK.get(one, 0))
+    return worst
 
 
 def outcome_words(checks: Iterable[Row], findings: Iterable[Row]) -> str:

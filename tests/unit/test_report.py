@@ -313,6 +313,25 @@ def test_a_check_with_notes_only_has_passed() -> None:
     assert outcome_words(checks, []) == "1 passed, 2 failed, 1 skipped"
 
 
+def test_how_bad_a_check_can_be_is_not_taken_for_how_bad_it_is() -> None:
+    checks = [
+        {
+            "check": name, "result": result, "reason": None, "finding_count": count,
+            "severity": "critical", "scope": "log",
+        }
+        for name, result, count in (("a", "passed", 0), ("b", "failed", 2), ("c", "failed", 1))
+    ]  # fmt: skip
+    findings = [finding("b", "1", "info"), finding("b", "2", "warning"), finding("c", "1", "info")]
+    reader = read(render_page(page([replica("1", 1, 9)], findings, checks=checks)))
+    told = [one.text for one in reader.named("td")]
+    assert [told[at : at + 4] for at, text in enumerate(told) if text in ("passed", "failed")] == [
+        ["passed", "0", "–", "critical"],
+        ["failed", "2", "warning", "critical"],
+    ]
+    at = told.index("passed with a note")
+    assert told[at : at + 4] == ["passed with a note", "1", "info", "critical"]
+
+
 @pytest.mark.parametrize(
     ("case", "node", "order"),
     [
