@@ -273,8 +273,6 @@ def _if_none_holds(quorum: Quorum, them: str) -> str:
         return f"First start a voter that holds {them}."
     reaching = [one for one in quorum.credible_snapshots if one.end_offset >= quorum.bounds.lower]
     best = max(reaching, key=lambda one: one.id, default=None)
-    if best is None and all((one.end_offset or 0) < quorum.bounds.lower for one in quorum.peers):
-        return f"No copy at hand holds {them}: copy all voters again. If that is lost for good, kraftlog recover builds a quorum from what remains."
     if best is None:
         return f"No voter at hand is whole and holds {them}: kraftlog recover builds a quorum from what remains."
     return f"No voter at hand is whole and holds {them}: before this one starts, put {best.evidence.name} of replica {best.replica} into its log folder."
