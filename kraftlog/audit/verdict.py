@@ -119,12 +119,13 @@ def _is_outdated(quorum: Quorum, log: LogView) -> bool:
 
 
 def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
-    if log.unread_segments or _is_outdated(quorum, log):
+    if log.unread_segments:
         return None
     end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
     behind = (newest.end_offset or 0) - end
     needs_snapshot = end < (newest.start_offset or 0)
-    if behind <= quorum.thresholds.lag_offsets and not needs_snapshot:
+    is_near = behind <= quorum.thresholds.lag_offsets and not needs_snapshot
+    if is_near or _is_outdated(quorum, log):
         return None
     return Lag(
         log.label, called(quorum, log), behind, needs_snapshot, bool(quorum.is_voter(log.evidence))

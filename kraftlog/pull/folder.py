@@ -93,14 +93,18 @@ class PulledFolder:
             if one.kind == names.CHECKPOINT
         )
 
+    def snapshot_path(self, one: SnapshotId) -> Path:
+        """Where a whole snapshot lies."""
+        return self.log / names.checkpoint_name(one.end_offset, one.epoch)
+
     def set_snapshot_aside(self, one: SnapshotId) -> None:
         """Move a snapshot to a `.deleted` file."""
-        path = self.log / names.checkpoint_name(one.end_offset, one.epoch)
+        path = self.snapshot_path(one)
         rename(path, free_name(path.with_name(f"{path.name}.deleted")))
 
     def forget_parts(self, but: SnapshotId | None = None) -> None:
         """Remove what was fetched of other snapshots: nobody will ask for the rest of them."""
-        kept = None if but is None else f"{names.checkpoint_name(but.end_offset, but.epoch)}.part"
+        kept = None if but is None else f"{self.snapshot_path(but).name}.part"
         for path in self.files():
             if names.classify(path.name).kind == names.CHECKPOINT_PART and path.name != kept:
                 path.unlink()

@@ -135,7 +135,7 @@ class Puller:
             return False
         if snapshot == self.whole:
             return True
-        path = Assembler(self.folder.log, snapshot).target
+        path = self.folder.snapshot_path(snapshot)
         if (why := why_invalid(path)) is not None:
             self.tell(
                 f"{path}: it is damaged ({why}); a .deleted file keeps it, and it is fetched anew"

@@ -218,9 +218,10 @@ class Quorum(Departures):
         """By leader and epoch, where an epoch begins that a node led, by any log that shows it."""
         found: dict[int | None, dict[int, int]] = {}
         for log in self.peers:
-            starts = {one.epoch: one.start_offset for one in log.epoch_starts}
-            for epoch, leader in log.leaders.items():
-                found.setdefault(leader, {}).setdefault(epoch, starts[epoch])
+            for one in log.epoch_starts:
+                if one.epoch in log.leaders:
+                    starts = found.setdefault(log.leaders[one.epoch], {})
+                    starts.setdefault(one.epoch, one.start_offset)
         return found
 
     @cached_property

@@ -604,9 +604,8 @@ class _Judge:
         log = self.quorum.by_label[one.replica]
         votes = self.quorum.role(log.evidence) == "voter"
         holds_alone = votes and alone_from(self.quorum, log) is not None
-        rank = 2 if holds_alone else 1 if one.safety == Safety.LOSES else 0
-        if self._leads(log):
-            rank = 3
+        waits = 2 if holds_alone else 1 if one.safety == Safety.LOSES else 0
+        rank = 3 if self._leads(log) else waits
         up = self._keep_up
         if votes and (self._falls_short(log) if up is None else one.node_id not in up):
             rank = -1
