@@ -16,7 +16,7 @@ from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called
 from kraftlog.plain import numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import candidates, committed_holder
-from kraftlog.quorum.copies import untimed_from
+from kraftlog.quorum.copies import described_alone_from
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET
 from kraftlog.quorum.shortfalls import (
@@ -151,8 +151,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     """
     found = coverage.committed_voters(quorum)
     why = "it was copied, or last written, before the newest committed records; copy it again"
-    if untimed_from(quorum) is not None:
-        why = "it was copied before the describe, or has lost what that tells of; copy it again, and describe with --replication, which tells when"
+    if described_alone_from(quorum) is not None:
+        why = "it was copied before the describe, or has lost what that tells of; copy it again"
     return found.but_for(
         (one.log.label, why)
         for one in candidates(quorum)
@@ -206,8 +206,8 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             text += f" {voters} {names} would elect it all the same{by}, and {lacks} would be lost.{told} {todo}"
             if not is_seen:
                 text += f" If all of these run, their copies may only be older than {them}: copy all voters again."
-        elif explained and untimed_from(quorum) is not None:
-            text += f" No copy at hand holds all of that, and the describe does not tell when: the copies are older, or have lost {them}. Copy the voters again."
+        elif explained and described_alone_from(quorum) is not None:
+            text += f" No copy at hand holds all of that: the copies are older than the describe, or have lost {them}. Copy the voters again: what they lack then is lost."
         elif explained:
             text += f" {_excused_words(quorum, one.lacks_from, them)}"
         elif is_apart:

@@ -17,7 +17,7 @@ from kraftlog.commands.plan_input import add_dialect, add_link, links_of
 from kraftlog.commands.values import number_from
 from kraftlog.plain import counted, offsets_are, sentence, tell, voters_text
 from kraftlog.quorum.committed import committed_holder
-from kraftlog.quorum.copies import untimed_from
+from kraftlog.quorum.copies import described_alone_from
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.joining import FetchSettings
 from kraftlog.quorum.model import Quorum
@@ -169,7 +169,7 @@ def _later(quorum: Quorum, end: int) -> str:
     if end >= quorum.bounds.lower:
         return ""
     where = "written after the copies were made"
-    if untimed_from(quorum) is not None:
+    if described_alone_from(quorum) is not None:
         where = "held by no copy at hand"
     return f". {sentence(offsets_are(end, quorum.bounds.lower))} committed too, but {where}: copy again to know of them"
 

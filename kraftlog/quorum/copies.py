@@ -61,25 +61,31 @@ def _due(one: LogView, log: LogView, offset: int) -> int:
 
 def described_since(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     """Whether a describe tells that a node went on from an offset after its files were copied, or
-    may have: it alone tells of what lies beyond, and not when.
+    may have: no copy tells of what lies beyond, and the describe may be newer than all of them.
     """
-    untimed = untimed_from(quorum)
-    if untimed is not None and lacks_from >= untimed:
+    alone = described_alone_from(quorum)
+    if alone is not None and lacks_from >= alone and not _is_copied_later(quorum, log):
         return True
     asked = _asked_beyond(quorum, log, lacks_from)
     return asked is not None and copy_explains(quorum, log, asked)
 
 
-def untimed_from(quorum: Quorum) -> int | None:
+def described_alone_from(quorum: Quorum) -> int | None:
     """Where the part of what is committed begins that no copy at hand holds, and of which only a
-    describe tells, without its time; None where there is none.
+    describe tells; None where there is none.
     """
-    described = quorum.evidence.described
-    if described is None or told_ms(described) is not None:
+    if quorum.evidence.described is None:
         return None
     ends = [log.end_offset or 0 for log in quorum.peers]
     reached = max([*ends, *(one.end_offset for one in quorum.credible_snapshots)], default=0)
     return reached if reached < quorum.bounds.lower else None
+
+
+def _is_copied_later(quorum: Quorum, log: LogView) -> bool:
+    """Whether the files of a log were copied, or last written, when the describe had been made."""
+    described, segments = quorum.evidence.described, log.evidence.segments
+    told = told_ms(described) if described else None
+    return told is not None and bool(segments) and segments[-1].modified_ms >= told
 
 
 def _ms(log: LogView, index: int) -> int:

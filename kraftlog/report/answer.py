@@ -96,7 +96,12 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
         tuple(_lost(restart)),
         (
             *(
-                Todo(action.key, action.title, _heads(rows, names), rows[0]["severity"])
+                Todo(
+                    action.key,
+                    action.title,
+                    _heads(rows, names) + _not_yet(restart, rows),
+                    rows[0]["severity"],
+                )
                 for action, rows in asked
             ),
             *_copies(restart, asked),
@@ -220,6 +225,13 @@ def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
     told = [f"{text} ({nodes_text(nodes)})" if nodes else text for text, nodes in heads.items()]
     more = f" And {len(told) - HEADS_SHOWN:,} more." if len(told) > HEADS_SHOWN else ""
     return " ".join(one if one.endswith("…") else f"{one}." for one in told[:HEADS_SHOWN]) + more
+
+
+def _not_yet(restart: Sequence[Row], asked: Sequence[Row]) -> str:
+    """Which brokers that are down must not start yet, whoever waits for them."""
+    down = {row["evidence"]["broker_id"] for row in asked if "broker_id" in row["evidence"]}
+    kept = [row["who"] for row in restart if row["node_id"] in down and _may(row) not in (YES, LOSES)]
+    return f" Do not start {nodes_text(kept)} for that yet." if kept else ""
 
 
 def _is_named(who: str, row: Row, text: str) -> bool:

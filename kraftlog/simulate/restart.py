@@ -21,7 +21,7 @@ from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.committed import committed_holder, returning
-from kraftlog.quorum.copies import copied_before, copied_first, untimed_from
+from kraftlog.quorum.copies import copied_before, copied_first, described_alone_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.joining import stuck
@@ -261,10 +261,10 @@ class _Judge:
     def _short(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What voters must have held, and do not hold: it is lost, or they were copied too early."""
         again = "lost, or the voters were copied too early: copy them again"
-        untimed = untimed_from(self.quorum)
-        if votes and untimed is not None:
-            told = offsets_text(untimed, self.quorum.bounds.lower)
-            why = f"no copy at hand holds {told}, which the describe tells to be committed, and not when: that is {again}"
+        alone = described_alone_from(self.quorum)
+        if votes and alone is not None:
+            told = offsets_text(alone, self.quorum.bounds.lower)
+            why = f"no copy at hand holds {told}, which the describe tells to be committed: that is {again}"
             yield Safety.UNKNOWN, why, None
         if votes and self._unheld is not None:
             told = offsets_text(self._unheld, self.quorum.bounds.lower)

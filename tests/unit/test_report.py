@@ -269,6 +269,31 @@ def test_a_yes_says_what_comes_before_it() -> None:
     assert answer_of(rows, missing, [warned | {"severity": "info"}]).sentence == yes
 
 
+@pytest.mark.parametrize(
+    ("verdict", "order", "told"),
+    [
+        ("unsafe", None, " Do not start broker 12 for that yet."),
+        ("unknown", None, " Do not start broker 12 for that yet."),
+        ("safe", None, " Do not start broker 12 for that yet."),
+        ("safe", 1, ""),
+        ("loses", 1, ""),
+    ],
+)
+def test_a_broker_that_the_cluster_waits_for_does_not_start_before_it_may(
+    verdict: str, order: int | None, told: str
+) -> None:
+    rows = [
+        restart("controller 1", "unsafe", "w"),
+        restart("broker 11", "unsafe", "w"),
+        restart("broker 12", verdict, "w", order=order),
+    ]
+    fenced = finding(
+        "brokers_unfenced", None, "warning", message="Broker 12 is fenced.", scope="state"
+    )
+    todo, *_ = answer_of(rows, VERDICT, [fenced | {"evidence": {"broker_id": 12}}]).todo
+    assert todo.text == f"Broker 12 is fenced.{told}"
+
+
 def test_nodes_that_may_not_be_restarted_are_named_together() -> None:
     rows = [
         restart("controller 1", "unsafe", "while it is down, controller 2 could be elected"),

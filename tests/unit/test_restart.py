@@ -1123,31 +1123,38 @@ def test_a_voter_that_does_not_keep_up_starts_first(caught_up_ms: int, tmp_path:
     assert {label: one.order for label, one in found.items()} == {"1": 1, "3": 2, "2": 3}
 
 
-@pytest.mark.parametrize("is_timed", [False, True])
-def test_what_a_describe_alone_tells_is_lost_only_where_it_tells_when(
-    is_timed: bool, tmp_path: Path
+@pytest.mark.parametrize(
+    ("told_ms", "safety", "severity", "grade"),
+    [
+        (None, Safety.UNKNOWN, "info", "incomplete"),
+        (NOW, Safety.UNSAFE, "critical", "critical"),
+        (NOW + 1, Safety.UNKNOWN, "info", "incomplete"),
+        (NOW + 600_000, Safety.UNKNOWN, "info", "incomplete"),
+    ],
+)
+def test_what_a_describe_alone_tells_is_lost_only_where_it_is_older_than_the_copies(
+    told_ms: int | None, safety: Safety, severity: str, grade: str, tmp_path: Path
 ) -> None:
     """All voters end before its high watermark: they were copied before it, or lost their ends."""
     nodes = quorum(tmp_path)
     status = "LeaderId: 2\nLeaderEpoch: 2\nHighWatermark: 15\nCurrentVoters: [1,2,3]\n"
     (nodes[1].home / "quorum-describe").write_text(status)
-    if is_timed:
-        described(tmp_path, *((one, ZERO_UUID, 15, NOW, NOW) for one in (1, 2, 3)))
-        for node in nodes:
-            copied_at(node, NOW + 1)
+    if told_ms is not None:
+        described(tmp_path, *((one, ZERO_UUID, 15, told_ms, told_ms) for one in (1, 2, 3)))
+    for node in nodes:
+        copied_at(node, NOW)
     found = beside_the_leader(tmp_path)
-    why = "no copy at hand holds offsets 12 to 14, which the describe tells to be committed, and not when"
-    safety = Safety.UNSAFE if is_timed else Safety.UNKNOWN
+    why = "no copy at hand holds offsets 12 to 14, which the describe tells to be committed: that is lost, or"
     assert {one.safety for one in found.values()} == {safety}
-    assert {one.reason.startswith(why) for one in found.values()} == {not is_timed}
+    assert {one.reason.startswith(why) for one in found.values()} == {safety == Safety.UNKNOWN}
     replicas = find_replicas([str(tmp_path)])
     evidence = collect(replicas, LIMITS, Redactor(None), described_beside(replicas))
     result = audit_of(Quorum(evidence))
     severities = {
         one.severity for one in result.findings if one.check == "voter_holds_committed_data"
     }
-    assert severities == {"critical" if is_timed else "info"}
-    assert result.verdict.grade == ("critical" if is_timed else "incomplete")
+    assert severities == {severity}
+    assert result.verdict.grade == grade
 
 
 def test_nobody_starts_where_a_describe_names_voters_of_which_no_record_tells(
