@@ -23,10 +23,10 @@ from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.plain import counted, offsets_text, sentence
 from kraftlog.quorum.capping import capped
-from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.evidence import ReplicaEvidence, SegmentEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import lost_end
 from kraftlog.quorum.snapshots import SnapshotView
 
 
@@ -380,10 +380,9 @@ def tail(quorum: Quorum) -> Iterator[BadRow]:
 
 def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = _cut(log, len(log.evidence.segments) - 1, fault)
-    found = quorum.witnesses(log)
     usual = (
         "More is lost than a copy of a running node or a crash explains: see log_end_lost."
-        if found and not copied_first(quorum, log, found[0].end_offset)
+        if lost_end(quorum, log) is not None
         else "This is usual in a copy of a node that runs or was killed."
     )
     cuts = "The node cuts this end at its next start, and goes on"

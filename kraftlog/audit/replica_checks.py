@@ -23,6 +23,7 @@ from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     is_excused,
     led_beyond,
+    lost_end,
     too_few_hold,
     unheld_from,
     voted_down,
@@ -248,18 +249,20 @@ _OF_ANOTHER_HISTORY = "It holds another history there: see the finding of commit
 def _start_first(quorum: Quorum, them: str) -> str:
     """In which order voters that are down start, so that none is elected without what is committed:
     fewer others than a majority elect nobody by themselves. Of two folders of one node nobody knows
-    which is the one that runs.
+    which is the one that runs. One that has lost more behind what is committed waits for that.
     """
-    sound = (
+    sound = [
         log
         for log in whole_voters(quorum)
         if not log.holes
         and log.evidence.log.crc_valid.all()
         and quorum.copies_of[log.evidence.node_id] == 1
-    )
-    first = next(sound, None)
-    if first is None:
+    ]
+    if not sound:
         return _if_none_holds(quorum, them)
+    first = next((log for log in sound if lost_end(quorum, log) is None), None)
+    if first is None:
+        return f"{sentence(called(quorum, sound[0]))} holds {them}, but has lost the end of its log: settle its finding of log_end_lost first."
     who = called(quorum, first)
     return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads."
 
@@ -283,7 +286,7 @@ def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:
     copied = f"It was copied, or last written, before offset {lacks_from}"
     if unheld_from(quorum) is not None:
         return f"{copied}, or has lost {them}, and no voter at hand holds {them}: copy the voters again before one that is down starts."
-    whole = whole_voters(quorum)
+    whole = [one for one in whole_voters(quorum) if lost_end(quorum, one) is None]
     if quorum.pulled is not None or not whole:
         return f"{copied}: what it lacks comes from the leader."
     return f"{copied}: if it runs, it has fetched {them} since; if it is down, start {called(quorum, whole[0])} first."

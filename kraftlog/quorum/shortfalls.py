@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kraftlog.plain import natural
 from kraftlog.quorum.committed import candidates
-from kraftlog.quorum.copies import copied_before, copy_explains, described_since
+from kraftlog.quorum.copies import copied_before, copied_first, copy_explains, described_since
 from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.electorate import Vote
 from kraftlog.quorum.ends import Witness, known_epoch, unread_tail_bytes
@@ -130,6 +130,16 @@ def is_only_noted(log: LogView, found: Iterable[Witness]) -> bool:
 def has_lost_its_end(quorum: Quorum, log: LogView) -> bool:
     """Whether the files beside a log tell of records that it lacks, and had."""
     return bool(quorum.witnesses(log)) and not may_be_unwritten(quorum, log)
+
+
+def lost_end(quorum: Quorum, log: LogView) -> Witness | None:
+    """What tells of the furthest that a log had and lost; None where nothing does, or the files
+    beside it were only copied later.
+    """
+    if not has_lost_its_end(quorum, log):
+        return None
+    furthest = quorum.witnesses(log)[0]
+    return None if copied_first(quorum, log, furthest.end_offset) else furthest
 
 
 def forgotten_vote(quorum: Quorum, log: LogView) -> Vote | None:

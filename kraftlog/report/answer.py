@@ -230,7 +230,9 @@ def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
 def _not_yet(restart: Sequence[Row], asked: Sequence[Row]) -> str:
     """Which brokers that are down must not start yet, whoever waits for them."""
     down = {row["evidence"]["broker_id"] for row in asked if "broker_id" in row["evidence"]}
-    kept = [row["who"] for row in restart if row["node_id"] in down and _may(row) not in (YES, LOSES)]
+    kept = [
+        row["who"] for row in restart if row["node_id"] in down and _may(row) not in (YES, LOSES)
+    ]
     return f" Do not start {nodes_text(kept)} for that yet." if kept else ""
 
 

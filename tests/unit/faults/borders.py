@@ -393,6 +393,16 @@ def _(nodes: list[Node]) -> None:
     overwrite(nodes[0].segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
 
 
+@fault(
+    "voter_holds_committed_data", "critical", "3", 6, also="log_end_lost", sound=on_its_disks,
+    says="Controller 1 holds them, but has lost the end of its log: settle its finding of log_end_lost first.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The only voter that could be started first has held more than it does."""
+    cut_at(START_MS + 4_000)(nodes)
+    nodes[0].epochs([(1, 0), (2, 8), (3, 13)])
+
+
 def _of_other_voters(nodes: list[Node]) -> None:
     """A broker's configuration, which nobody counts votes by."""
     text = "controller.quorum.voters=1@a:9093,2@b:9093,4@c:9093\n"
