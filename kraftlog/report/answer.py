@@ -15,7 +15,7 @@ from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
 from kraftlog.report.once import findings_once, nodes_text, order_text
-from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED
+from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED, NO_LEADER
 from kraftlog.simulate.restart_rows import criticals_are
 
 YES, LOSES, WAIT, UNKNOWN, NO = "yes", "yes, with loss", "not yet", "not known", "no"
@@ -150,9 +150,17 @@ def _sentence(
     if missing:
         verb = "was" if len(missing) == 1 else "were"
         told.append(f"But {voters_text(missing)} {verb} not copied: copy before you decide.")
+    elif in_vain := _in_vain(restart):
+        told.append(f"But {in_vain}: first do what is listed under What must I do.")
     elif any(action.first for action in asked):
         told.append("But first do what is listed under What must I do.")
     return " ".join(told)
+
+
+def _in_vain(rows: Sequence[Row]) -> str | None:
+    """Without what nobody would lead, whoever starts; None where somebody would."""
+    found = (re.search(f"{NO_LEADER} [^:]*", str(row["reason"])) for row in rows)
+    return next((one[0] for one in found if one), None)
 
 
 def _restart(rows: Sequence[Row]) -> list[Nodes]:
@@ -189,7 +197,7 @@ def _why(row: Row) -> str:
 
 def _order(rows: Sequence[Row]) -> str | None:
     able = sorted((row for row in rows if row["order"] is not None), key=lambda row: row["order"])
-    if len(able) < 2:
+    if len(able) < 2 or _in_vain(rows):
         return None
     told = ", then ".join(
         order_text([row["who"] for row in rows])

@@ -52,6 +52,8 @@ IF_DOWN_FIRST = "start it first if it is down already"
 """What the reason of a node holds which comes first in another order than that of a restart."""
 NEVER_COMMITTED = "none of them was committed"
 """How the reason of a loss ends that nobody needs to mind."""
+NO_LEADER = "no leader can be elected without"
+"""What the reason of a node holds, with the disks that are missing, which loses nothing and starts in vain."""
 
 
 class Safety(StrEnum):
@@ -189,14 +191,11 @@ class _Judge:
         if not boot.boots:
             return Restart(log.label, node, Safety.UNSAFE, f"it would not start: {boot.reason}")
         if self.quorum.begins_empty(log):
-            its = (
-                "all of it comes from the leader"
-                if self.quorum.has_begun
-                else "it was formatted, and has not started yet"
-            )
-            return Restart(
-                log.label, node, Safety.SAFE, f"nothing is lost: its log is empty, and {its}"
-            )
+            its = "and it was formatted, and has not started yet"
+            if self.quorum.has_begun:
+                its = self._no_leader or "and all of it comes from the leader"
+            why = f"nothing is lost: its log is empty, {its}"
+            return Restart(log.label, node, Safety.SAFE, why)
         if may_be_emptied(self.quorum, log):
             why = "nothing is lost if its folder is as empty as the copy: it fetches all from the leader, and the other voters at hand are a whole majority"
             return Restart(log.label, node, Safety.SAFE, why)
@@ -354,6 +353,13 @@ class _Judge:
         led = any(one.can_win for one in self._outcomes.values())
         return [] if led else self.quorum.awaited_voters
 
+    @property
+    def _no_leader(self) -> str | None:
+        """What starts in vain, in words."""
+        awaited = self._awaited
+        disks = f"the old {'disk' if len(awaited) == 1 else 'disks'} of {voters_text(awaited)}"
+        return f"but {NO_LEADER} {disks}: what starts waits for one" if awaited else None
+
     def _lost(self, copies: tuple[LogView, ...]) -> bool:
         """Whether a voter has lost the end of its log, or may have."""
         return any(
@@ -501,9 +507,8 @@ class _Judge:
         cut = self.plans.boots[log.label].discarded_from_offset
         if cut is not None and cut < end:
             return f"nothing is lost: its own snapshot holds what its start throws away from offset {cut} on"
-        if awaited := self._awaited:
-            disks = f"the old {'disk' if len(awaited) == 1 else 'disks'} of {voters_text(awaited)}"
-            return f"nothing is lost; but no leader can be elected without {disks}: what starts waits for one"
+        if self._no_leader is not None:
+            return f"nothing is lost; {self._no_leader}"
         lost, unseen = "nothing is lost", ""
         if not self.quorum.is_seen_to(log):
             lost = "nothing that is known to be committed is lost"

@@ -294,6 +294,20 @@ def test_a_broker_that_the_cluster_waits_for_does_not_start_before_it_may(
     assert todo.text == f"Broker 12 is fenced.{told}"
 
 
+def test_where_nobody_would_lead_no_order_helps() -> None:
+    why = "nothing is lost; but no leader can be elected without the old disk of voter 2: what starts waits for one"
+    rows = [
+        restart("controller 1", "safe", why, order=1),
+        restart("broker 9", "safe", why, order=2),
+    ]
+    moved = finding("voter_directories_agree", "1", "warning")
+    found = answer_of(rows, VERDICT | {"missing_voters": [2]}, [moved])
+    assert found.order is None
+    assert found.sentence == (
+        "Each node may be restarted, one at a time. But no leader can be elected without the old disk of voter 2: first do what is listed under What must I do."
+    )
+
+
 def test_nodes_that_may_not_be_restarted_are_named_together() -> None:
     rows = [
         restart("controller 1", "unsafe", "while it is down, controller 2 could be elected"),

@@ -306,6 +306,11 @@ def test_one_of_two_voters_is_too_many_to_lose(tmp_path: Path) -> None:
     assert answers(tmp_path)["3"].reason == (
         "nothing is lost; but no leader can be elected without the old disk of voter 2: what starts waits for one"
     )
+    for path in nodes[1].folder.iterdir():
+        path.unlink()
+    assert answers(tmp_path)["2"].reason == (
+        "nothing is lost: its log is empty, but no leader can be elected without the old disk of voter 2: what starts waits for one"
+    )
 
 
 @pytest.mark.parametrize("holders", [(0,), (0, 2)])
