@@ -14,7 +14,7 @@ from kraftlog.audit.triage import head
 from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
-from kraftlog.report.once import findings_once, nodes_text, order_text
+from kraftlog.report.once import findings_once, nodes_text, order_text, sharing
 from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED, NO_LEADER
 from kraftlog.simulate.restart_rows import criticals_are
 
@@ -167,18 +167,8 @@ def _restart(rows: Sequence[Row]) -> list[Nodes]:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         groups.setdefault((_may(row), _why(row)), []).append(row["who"])
-    found = [Nodes(may, _sharing(names, why), why) for (may, why), names in groups.items()]
+    found = [Nodes(may, sharing(names, why), why) for (may, why), names in groups.items()]
     return sorted(found, key=lambda one: [*COLOURS].index(one.may))
-
-
-def _sharing(names: list[str], why: str) -> str:
-    """Nodes with a reason in common: where it speaks of one node, it is of each of them."""
-    of_each = len(names) > 1 and _OF_ONE.search(why)
-    return f"each of {nodes_text(names)}" if of_each else nodes_text(names)
-
-
-_OF_ONE = re.compile(r"(?<!has to cut )\b(it|its|this one)\b")
-"""Words for the node itself; it is another one that has to cut its log first."""
 
 
 def _may(row: Row) -> str:
@@ -225,11 +215,12 @@ def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
     """
     heads: dict[str, list[str]] = {}
     labels = {*names, *(row["replica"] for row in rows if row["replica"])}
-    for row in findings_once(rows):
-        text, who = head(str(row["message"]), labels), names.get(row["replica"])
+    for row in findings_once(rows, names):
+        text = head(str(row["message"]), labels)
         nodes = heads.setdefault(text, [])
-        if who is not None and row["scope"] != "state" and not _is_named(who, row, text):
-            nodes.append(who)
+        who = [names[one["replica"]] for one in (row, *row["same"]) if one["replica"] in names]
+        if who and row["scope"] != "state" and not _is_named(who[0], row, text):
+            nodes += who
     told = [f"{text} ({nodes_text(nodes)})" if nodes else text for text, nodes in heads.items()]
     more = f" And {len(told) - HEADS_SHOWN:,} more." if len(told) > HEADS_SHOWN else ""
     return " ".join(one if one.endswith("…") else f"{one}." for one in told[:HEADS_SHOWN]) + more

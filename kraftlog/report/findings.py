@@ -39,7 +39,7 @@ def print_findings(
     _print_gaps(console, judged)
     _print_limits(console, judged.settings)
     if judged.verdict:
-        print_verdict(console, judged, {row["replica"]: row["who"] for row in judged.restart})
+        print_verdict(console, judged, _names(judged))
 
 
 def print_answer(console: Console, judged: Judged, limit: int | None = None) -> int:
@@ -48,7 +48,8 @@ def print_answer(console: Console, judged: Judged, limit: int | None = None) -> 
     """
     answer = answer_of(judged.restart, judged.verdict, judged.findings)
     _print_answer(console, answer)
-    return _print_groups(console, [answer.beside(one) for one in judged.findings], limit)
+    findings = [answer.beside(one) for one in judged.findings]
+    return _print_groups(console, findings, limit, _names(judged))
 
 
 def _print_answer(console: Console, answer: Answers) -> None:
@@ -134,12 +135,19 @@ def print_verdict(console: Console, judged: Judged, names: Mapping[str, str]) ->
     console.print(f"[bold]{escape(printable(text))}[/bold]")
 
 
-def _print_groups(console: Console, findings: list[Row], limit: int | None) -> int:
+def _names(judged: Judged) -> dict[str, str]:
+    """What replicas are called."""
+    return {row["replica"]: row["who"] for row in judged.restart}
+
+
+def _print_groups(
+    console: Console, findings: list[Row], limit: int | None, names: Mapping[str, str]
+) -> int:
     left = len(findings) if limit is None else limit
     for action, held in grouped(findings):
         if left > 0:
             console.print(f"[bold]{action.title}[/bold]")
-        for finding in findings_once(held[: max(0, left)]):
+        for finding in findings_once(held[: max(0, left)], names):
             _print_finding(console, finding)
         left -= len(held)
     return max(0, -left)
@@ -154,7 +162,7 @@ def place_of(finding: Row) -> str:
         label, node = str(row["replica"]), row["node_id"]
         named = node is None or label.rsplit("/", 1)[-1] == str(node)
         places.append(label if named else f"node {node} in {label}")
-    return ", ".join(sorted(places, key=natural))
+    return ", ".join(sorted(dict.fromkeys(places), key=natural))
 
 
 def _print_finding(console: Console, finding: Row) -> None:

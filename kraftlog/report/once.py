@@ -1,11 +1,13 @@
 """Equal findings are told once, with the names of all whom they are about.
 
 In: findings as rows. Out: rows, of which one may stand for several (`same` holds the others).
-Findings are equal where check, severity and words are, but for the name at their beginning.
+Findings of several replicas are equal where check, severity and words are, but for a name at their
+beginning.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -55,35 +57,50 @@ def nodes_text(names: Sequence[str]) -> str:
     return ", ".join(parts) if any(" and " in one for one in parts) else listed(parts)
 
 
-def findings_once(findings: Iterable[Row]) -> list[Row]:
+def findings_once(findings: Iterable[Row], names: Mapping[str, str]) -> list[Row]:
     """The findings in their order; equal ones as one row at the place of the first, whose `same`
-    are the others.
+    are the others, and whose `told_of` names all whom the words name. `names` says what replicas are
+    called.
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for number, row in enumerate(findings):
-        who = who_of(row)
-        body = str(row["message"]).removeprefix(f"{sentence(who)} ") if who else None
-        is_named = body is not None and body != row["message"]
-        key = (row["check"], row["severity"], body) if is_named else (number,)
-        groups.setdefault(key, []).append(row)
-    return [_one(key, rows) for key, rows in groups.items()]
+    seen = Counter[tuple[Any, ...]]()
+    for row in findings:
+        who, message = names.get(row["replica"]), str(row["message"])
+        body = message.removeprefix(f"{sentence(who)} ") if who else message
+        key = (row["check"], row["severity"], body, body != message)
+        times = seen[(*key, row["replica"])]
+        seen[(*key, row["replica"])] += 1
+        groups.setdefault((times, *key), []).append(row)
+    return [
+        _one(rows, body if is_named else None, names)
+        for (*_, body, is_named), rows in groups.items()
+    ]
 
 
-def who_of(row: Row) -> str | None:
-    """What the finding calls the node that it is about."""
-    who = row["evidence"].get("who")
-    return None if who is None else str(who)
+def about_text(row: Row, names: Mapping[str, str]) -> str | None:
+    """Whom a finding is about, and those that are equal to it; None: the quorum."""
+    labels = [one["replica"] for one in (row, *row["same"]) if one["replica"]]
+    return nodes_text([names.get(label, label) for label in labels]) if labels else None
 
 
-def _one(key: tuple[Any, ...], rows: list[Row]) -> Row:
-    first = rows[0]
-    if len(rows) == 1:
-        return {**first, "same": [], "told_of": None}
-    who = nodes_text([str(who_of(row)) for row in rows])
-    verb, _, rest = str(key[2]).partition(" ")
-    return {
-        **first,
-        "message": f"{sentence(who)} {_PLURAL.get(verb, verb)} {rest}",
-        "same": rows[1:],
-        "told_of": who,
-    }
+def sharing(names: Sequence[str], words: str) -> str:
+    """Nodes of whom the same is said: where it speaks of one node, it is of each of them."""
+    of_each = len(names) > 1 and _OF_ONE.search(words)
+    return f"each of {nodes_text(names)}" if of_each else nodes_text(names)
+
+
+_OF_ONE = re.compile(r"(?<!has to cut )(?<!of )(?<!without )\b(it|its|this one)\b", re.IGNORECASE)
+"""Words for the node itself: another one has to cut its log first, and others go on without a tail,
+or have nothing of it.
+"""
+
+
+def _one(rows: list[Row], body: str | None, names: Mapping[str, str]) -> Row:
+    """Equal findings as one; `body` is what follows the name at their beginning."""
+    first = {**rows[0], "same": rows[1:], "told_of": None}
+    if len(rows) == 1 or body is None:
+        return first
+    who = sharing([names[row["replica"]] for row in rows], body)
+    verb, _, rest = body.partition(" ")
+    told = body if who.startswith("each") else f"{_PLURAL.get(verb, verb)} {rest}"
+    return first | {"message": f"{sentence(who)} {told}", "told_of": who}

@@ -23,7 +23,7 @@ from kraftlog.report.actions import Action, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
 from kraftlog.report.marks import full_extent, zooms
-from kraftlog.report.once import findings_once
+from kraftlog.report.once import about_text, findings_once
 from kraftlog.report.verdict import check_outcomes, headline, outcome_words, worst_severities
 from kraftlog.report.view import PageData, status_of
 
@@ -40,7 +40,10 @@ def render_page(data: PageData) -> str:
     """The page as HTML."""
     data = replace(data, **{one.name: _printable(getattr(data, one.name)) for one in fields(data)})
     answer = answer_of(data.restart, data.verdict, data.findings)
-    groups = [_group(action, found) for action, found in grouped(map(answer.beside, data.findings))]
+    groups = [
+        _group(action, found, data.names)
+        for action, found in grouped(map(answer.beside, data.findings))
+    ]
     return _environment().get_template("page.html").render(
         data=data,
         verdict=headline(data.verdict, data.findings, data.checks, data.names),
@@ -108,13 +111,15 @@ def _state(data: PageData) -> str:
     return colours.get(data.verdict["verdict"], "ok")
 
 
-def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
+def _group(action: Action, findings: list[Row], names: Mapping[str, str]) -> dict[str, Any]:
     """A group of findings, check by check; of each the first few, then, folded, the rest. What a
     check means is told once.
     """
     told = findings[:FINDINGS_SHOWN]
     checks = list(dict.fromkeys(row["check"] for row in findings))
-    by_check = {check: findings_once(r for r in told if r["check"] == check) for check in checks}
+    by_check = {
+        check: findings_once((r for r in told if r["check"] == check), names) for check in checks
+    }
     return {
         "action": action,
         "count": len(findings),
@@ -122,8 +127,8 @@ def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
         "checks": [
             {
                 "check": check,
-                "shown": [_finding(row) for row in rows[:UNFOLDED]],
-                "folded": [_finding(row) for row in rows[UNFOLDED:]],
+                "shown": [_finding(row, names) for row in rows[:UNFOLDED]],
+                "folded": [_finding(row, names) for row in rows[UNFOLDED:]],
                 "count": sum(1 + len(row["same"]) for row in rows[UNFOLDED:]),
             }
             for check, rows in by_check.items()
@@ -135,11 +140,12 @@ def _group(action: Action, findings: list[Row]) -> dict[str, Any]:
     }
 
 
-def _finding(row: Row) -> Row:
+def _finding(row: Row, names: Mapping[str, str]) -> Row:
     places = ("path", "position", "offset", "end_offset", "batch_leader_epoch", "other_replica")
     same = [one["replica"] for one in row["same"]]
     return {
         **row,
+        "about": about_text(row, names) or "quorum",
         "places": [
             *((("equal findings of", ", ".join(map(str, same))),) if same else ()),
             *((name, row[name]) for name in places if row[name] is not None),

@@ -12,7 +12,7 @@ from typing import Any
 from kraftlog.audit.check import RANK
 from kraftlog.plain import counted, listed, sentence, some, voters_text
 from kraftlog.relations import Row
-from kraftlog.report.once import nodes_text, who_of
+from kraftlog.report.once import nodes_text
 
 TAIL = "uncommitted_tail_diverged"
 _NAMED = 4
@@ -196,4 +196,4 @@ def _is_broker(row: Row, known: Mapping[str, str]) -> bool:
 def _who(finding: Row, names: Mapping[str, str]) -> str:
     """The replica as a person calls it (controller 2), by its finding or by its name."""
     label = finding["replica"]
-    return str(who_of(finding) or names.get(label) or f"replica {label}")
+    return str(finding["evidence"].get("who") or names.get(label) or f"replica {label}")

@@ -18,7 +18,9 @@ from kraftlog.pipeline.page import write_audit_page, write_lake_page
 from kraftlog.report.actions import ACTIONS, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.churn_charts import elections
+from kraftlog.report.findings import place_of
 from kraftlog.report.marks import epoch_marks, finding_marks, full_extent, start_marks, zooms
+from kraftlog.report.once import about_text, findings_once
 from kraftlog.report.page import render_page
 from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import BrokerLoad, status_of
@@ -213,6 +215,32 @@ def test_what_to_do_names_the_nodes() -> None:
         "The log ends at offset 8, but it went on (controller 2 and broker 11).",
         "Controller 2 has half a snapshot.",
     ]
+
+
+def test_equal_findings_are_told_once_of_all_whom_they_are_about() -> None:
+    lacks = "{} lacks offset 4, which is committed: a snapshot ends there. Voters 1 and 2 would elect it."
+    bad = [
+        finding("voter_holds_committed_data", "1", message=lacks.format("Controller 1")),
+        finding("voter_holds_committed_data", "2", message=lacks.format("Controller 2")),
+        finding("voter_holds_committed_data", "3", message=lacks.format("Controller 2")),
+        finding("segment_complete", "1", message="Offsets 4 to 8 are missing: so."),
+        finding("segment_complete", "11", message="Offsets 4 to 8 are missing: so."),
+        finding("segment_complete", "11", message="Offsets 4 to 8 are missing: so."),
+    ]
+    names = {"1": "controller 1", "2": "controller 2", "3": "controller 3", "11": "broker 11"}
+    told = findings_once(bad, names)
+    each = "Each of controllers 1 and 2 lacks offset 4"
+    assert [one["message"].partition(",")[0].partition(":")[0] for one in told] == [
+        each, "Controller 2 lacks offset 4", "Offsets 4 to 8 are missing", "Offsets 4 to 8 are missing",
+    ]  # fmt: skip
+    assert [about_text(one, names) for one in told] == [
+        "controllers 1 and 2", "controller 3", "controller 1 and broker 11", "broker 11"
+    ]  # fmt: skip
+    assert [place_of(one) for one in told] == ["1, 2", "3", "1, 11", "11"]
+    tails = "Controller {} carries a tail, and others go on without it."
+    carries = [finding("log_matching", at, message=tails.format(at)) for at in "12"]
+    (tail,) = findings_once(carries, names)
+    assert tail["message"] == "Controllers 1 and 2 carry a tail, and others go on without it."
 
 
 @pytest.mark.parametrize(
