@@ -11,7 +11,7 @@ from typing import Any
 
 from kraftlog.explain.words import TopicNames, is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
-from kraftlog.plain import counted, host_port, listed, numbers, offsets_text, some
+from kraftlog.plain import counted, host_port, listed, numbers, offsets_text, some, voters_text
 from kraftlog.recover.kit import NewVoter, node_commands
 from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.relations import moment
@@ -51,9 +51,9 @@ def unknown(found: Recovered) -> Iterator[str]:
             "If the quorum went on, what it wrote then is lost."
         )
     if found.bounds.missing_voters:
-        yield f"What {_voters(found.bounds.missing_voters)} held: no copy is at hand."
+        yield f"What {voters_text(found.bounds.missing_voters)} held: no copy is at hand."
     if found.bounds.open_voters:
-        who = _voters(found.bounds.open_voters)
+        who = voters_text(found.bounds.open_voters)
         yield f"What {who} held after the end of the copy: nothing proves that the log ended there."
     for label, words in found.unread:
         yield (
@@ -90,11 +90,6 @@ class Lacking:
     held: list[LeftOut]
     objects: list[str]
     moved: list[str]
-
-
-def _voters(ids: Sequence[int]) -> str:
-    noun = "voter" if len(ids) == 1 else "voters"
-    return f"{noun} {', '.join(map(str, ids))}"
 
 
 def lost(one: LeftOut, found: Recovered, *, moved: bool) -> list[str]:
