@@ -141,7 +141,7 @@ def test_from_one_voter_what_is_not_proven_is_named(tmp_path: Path) -> None:
     assert (plan["end_offset"], plan["proven_offset"]) == (147, 123)
     told = " ".join(plan["unknown"])
     assert "offsets 123 to 146" in told
-    assert "voters 1, 2 held" in told
+    assert "voters 1 and 2 held" in told
     proven = recover(copies, tmp_path / "proven", "--at", "123")
     assert (proven["end_offset"], proven["proven_offset"]) == (123, 123)
 
