@@ -13,7 +13,7 @@ from kraftlog.audit.difference_checks import Side, committed_sides
 from kraftlog.audit.images import Images, meant, states_apart
 from kraftlog.explain.words import MOVES, plain_name
 from kraftlog.quorum.chain import whole_log
-from kraftlog.quorum.committed import candidates, committed_holder
+from kraftlog.quorum.committed import candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.evidence import LossCount, Losses
 from kraftlog.quorum.history import Records, go_on
 from kraftlog.quorum.holdings import Held
@@ -37,8 +37,8 @@ unregistered they do not.
 
 
 Cut = tuple[str, int]
-"""A replica, or the path of a snapshot of a history that was cut, and the offset from which on the end
-of its log, or of that history, is meant.
+"""A replica, or the path of a snapshot of a history that no log holds any more, and the offset from
+which on the end of its log, or of that history, is meant.
 """
 
 
@@ -58,8 +58,8 @@ def cuts_of(quorum: Quorum) -> list[Cut]:
     ]
     for one in candidates(quorum):
         if one.wins and one.lacks_from is not None:
-            holder = committed_holder(quorum, one.lacks_from)
-            found += [(holder.label, one.lacks_from)] if holder else []
+            cut = committed_cut(quorum, one.lacks_from)
+            found += [cut] if cut else []
     snapshots = [quorum.cut_off_of(log.label) for log in quorum.peers]
     found += [(one.snapshot.path, one.start) for one in snapshots if one is not None]
     return list(dict.fromkeys(found))
@@ -134,8 +134,11 @@ class _Replays:
 
     def of_cut(self, of: str, offset: int) -> _Two:
         """The states at an offset and at the end of a log."""
-        if (cut := self.quorum.cut_off.get(of)) is not None:
+        cut = self.quorum.cut_off.get(of)
+        if cut is not None and cut.start == offset:
             return self._cut_off(cut) if cut.is_seen else None
+        if of not in self.quorum.by_label:
+            return self._behind_logs(offset)
         log = self.quorum.by_label[of]
         end = max(offset, log.end_offset or 0)
         found = self._at(log, offset, (offset, end))
@@ -150,12 +153,20 @@ class _Replays:
         image = self.images.of(cut.snapshot) if held else None
         if image is None:
             return None
-        before, after = states_apart(held[0], image.known)
-        missing = {(one.table, one.key) for one in meant(*states_apart(held[1], image.known))}
-        for one in list(differences(before, after)):
-            if (one.table, one.key) not in missing:
-                before.set(one.table, one.key, after.get(one.table, one.key))
-        return before, after
+        return _but_for_alike(states_apart(held[0], image.known), held[1], image.known)
+
+    def _behind_logs(self, offset: int) -> _Two:
+        """The states where the logs end and in the snapshot of all that is committed."""
+        whole, found = whole_snapshot(self.quorum), self.quorum
+        logs = [
+            one for one in found.peers if one.label not in {*found.tail_starts, *found.fork_starts}
+        ]
+        log = max(logs, key=lambda one: one.newness, default=None)
+        held = self._at(log, offset, (offset,)) if log is not None else []
+        image = self.images.of(whole) if whole is not None and held else None
+        if image is None:
+            return None
+        return _but_for_alike(states_apart(held[0], image.known), held[0], image.known)
 
     def _at(self, log: LogView, offset: int, ends: tuple[int, ...]) -> list[Known]:
         """The states of a log at some offsets in their order, from the newest snapshot below
@@ -180,6 +191,16 @@ class _Replays:
                 return []
             found.append(known.fork() if end != ends[-1] else known)
         return found
+
+
+def _but_for_alike(states: tuple[State, State], held: Known, image: Known) -> _Two:
+    """Two states, but for what a log's state has as the image has it, as all may see them."""
+    before, after = states
+    missing = {(one.table, one.key) for one in meant(*states_apart(held, image))}
+    for one in list(differences(before, after)):
+        if (one.table, one.key) not in missing:
+            before.set(one.table, one.key, after.get(one.table, one.key))
+    return before, after
 
 
 # --- as objects ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called
 from kraftlog.plain import numbers, offsets_text, sentence, voters_text
-from kraftlog.quorum.committed import candidates, committed_holder
+from kraftlog.quorum.committed import candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.copies import described_alone_from
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET
@@ -197,8 +197,8 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         if one.wins and not explained:
             is_seen = one.lacks_from < quorum.held_below
             severity = None if is_seen else "warning"
-            holder = committed_holder(quorum, one.lacks_from)
-            objects = known_losses(quorum, holder.label, one.lacks_from) if holder else None
+            cut = committed_cut(quorum, one.lacks_from)
+            objects = known_losses(quorum, *cut) if cut else None
             names = numbers(sorted(one.granting))
             voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
@@ -274,8 +274,7 @@ def _if_none_holds(quorum: Quorum, them: str) -> str:
         return f"Bring back an old disk of {voters_text(missing)} that holds {them}: else kraftlog recover builds a quorum from what remains."
     if missing:
         return f"First start a voter that holds {them}."
-    reaching = [one for one in quorum.credible_snapshots if one.end_offset >= quorum.bounds.lower]
-    best = max(reaching, key=lambda one: one.id, default=None)
+    best = whole_snapshot(quorum)
     if best is None:
         return f"No voter at hand is whole and holds {them}: kraftlog recover builds a quorum from what remains."
     return f"No voter at hand is whole and holds {them}: before this one starts, put {best.evidence.name} of replica {best.replica} into its log folder."

@@ -15,6 +15,7 @@ from kraftlog.plain import voters_text
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.snapshots import SnapshotView
 
 
 class Committed(NamedTuple):
@@ -149,3 +150,20 @@ def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
         and log.covers(offset, quorum.bounds.lower)
     ]
     return max(logs, key=lambda log: log.newness, default=None)
+
+
+def committed_cut(quorum: Quorum, offset: int) -> tuple[str, int] | None:
+    """The same as what would be cut (`losses.Cut`): of a log, or where none holds that, the newest
+    snapshot of all that is committed.
+    """
+    holder = committed_holder(quorum, offset)
+    if holder is not None:
+        return holder.label, offset
+    best = whole_snapshot(quorum)
+    return None if best is None else (best.path, offset)
+
+
+def whole_snapshot(quorum: Quorum) -> SnapshotView | None:
+    """The newest snapshot that holds all that is committed."""
+    whole = [one for one in quorum.credible_snapshots if one.end_offset >= quorum.bounds.lower]
+    return max(whole, key=lambda one: one.id, default=None)

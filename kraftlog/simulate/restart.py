@@ -20,7 +20,7 @@ from kraftlog.log import names
 from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
-from kraftlog.quorum.committed import committed_holder, returning
+from kraftlog.quorum.committed import committed_cut, returning
 from kraftlog.quorum.copies import copied_before, copied_first, described_alone_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
@@ -175,8 +175,7 @@ class _Judge:
         if kept is not None and kept.start == start:
             return replace(one, cut=(kept.snapshot.path, start))
         if start == self._elected_without(log.label):
-            holder = committed_holder(self.quorum, start)
-            cut = None if holder is None else (holder.label, start)
+            cut = committed_cut(self.quorum, start)
             return replace(one, cut=cut, is_alone=cut is None)
         if (log.label, start) in self._ends:
             return replace(one, cut=(log.label, start))

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
+from kraftlog.audit.losses import Cut, cuts_of, losses_of
 from kraftlog.audit.run import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.evidence import Losses
+from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from tests.golden.cases import DATA, PARTITION, scenario
 
@@ -130,3 +133,44 @@ def test_no_verdict_says_more_than_what_is_left(case: str, tmp_path: Path) -> No
             assert result.exit_code(strict=True) == 1, told
         shutil.rmtree(root)
     assert witnessed
+
+
+SNAPSHOT = "00000000000000000265-0000000001.checkpoint"
+"""It ends behind offset 240, where the logs of `unregistered-4.4` are cut."""
+
+
+def cut_at(end: int, root: Path) -> Quorum:
+    """Three voters whose logs end at an offset."""
+    for log in (one for one in whole("unregistered-4.4").logs if one.evidence.node_id in (1, 2, 3)):
+        shutil.copytree(
+            DATA / "unregistered-4.4" / "replicas" / log.label, root / log.label,
+            copy_function=shutil.copyfile,
+        )  # fmt: skip
+        columns, (path,) = log.evidence.log, (root / log.label / PARTITION).glob("*.log")
+        (at,) = columns.positions[columns.base_offsets == end].tolist()
+        path.write_bytes(path.read_bytes()[:at])
+    return quorum_of(root)
+
+
+def lost_by(quorum: Quorum, cut: Cut) -> Losses:
+    return losses_of(quorum, FileRecords(Redactor(None), Limits()), [cut])[cut]
+
+
+def test_what_only_a_snapshot_holds_is_told_as_a_log_tells_it(tmp_path: Path) -> None:
+    expected = lost_by(cut_at(265, tmp_path / "whole"), ("1", 240))
+    left = tmp_path / "left"
+    cut_at(240, left)
+    for node in "12":
+        (left / node / PARTITION / SNAPSHOT).unlink()
+    quorum = quorum_of(left)
+    cut = (str(left / "3" / PARTITION / SNAPSHOT), 240)
+    assert cut in cuts_of(quorum)
+    found = lost_by(quorum, cut)
+    assert found.objects
+    assert expected.objects
+    assert {(one.table, one.change, one.count, frozenset(one.names)) for one in found.objects} == {
+        (one.table, one.change, one.count, frozenset(one.names)) for one in expected.objects
+    }
+    told = [one for one in audited(left)[1].findings if one.check == "voter_holds_committed_data"]
+    assert {one.severity for one in told} == {"critical"}
+    assert all("Lost: topics ledger.v1-21, invoices.raw-22;" in one.row.message for one in told)
