@@ -18,7 +18,7 @@ from kraftlog.log.names import CHECKPOINT, LOG
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
-from kraftlog.quorum.committed import Committed, committed_in
+from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
@@ -236,8 +236,8 @@ def _limit(quorum: Quorum, held: Held) -> int:
     committed; one that differs from what is committed, up to there.
     """
     end = quorum.confirmed(held.label, held.end_offset)
-    known = committed_in(quorum, held.label).offset
-    end = min(end, known) if known < quorum.committed_below(held.label) else end
+    differs = contradicted_from(quorum, held.label)
+    end = min(end, differs) if differs < quorum.committed_below(held.label) else end
     return _possible(quorum, end)
 
 
