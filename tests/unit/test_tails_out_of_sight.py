@@ -15,6 +15,7 @@ from kraftlog.cli import main
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranking import restore_rows
+from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.rows import replica_rows
 from kraftlog.recover.plan import unknown
 from kraftlog.recover.source import Cause, recovered
@@ -212,6 +213,12 @@ def test_what_a_snapshot_takes_out_of_sight_is_not_nothing(
     assert main(["plan", "truncation", "--input", str(replicas)]) == 0
     assert "Whether it loses records" in capsys.readouterr().out
     with_tail = printed(capsys, "replicas", "--input", str(replicas), "--pairs")
+    sources = [one for one in restorable(quorum_of(replicas)) if one.source in STALE]
+    assert {one.same_history for one in sources if one.replica == "3" and one.start_offset} == {
+        None
+    }
+    said = [text for text in unknown(recovered(quorum_of(replicas))) if "from offset 0 on" in text]
+    assert [text.split(" is lost")[0] for text in said] == ["What of 12", "What of 2"]
     (reason,) = (one["reason"] for one in with_tail if one["kinship"] == "ahead_uncommitted")
     assert reason.endswith("nothing proves that its records from offset 242 on are committed")
 
@@ -233,7 +240,7 @@ def test_what_is_out_of_sight_is_told_as_not_known_to_be_committed(
         for path in (replicas / label / FOLDER).glob("*.checkpoint"):
             path.unlink()
     plan = recovered(quorum_of(replicas))
-    assert (plan.image.end_offset, plan.proven.offset) == (243, 0)
+    assert (plan.image.end_offset, plan.proven.offset, plan.unseen) == (243, 0, ())
 
 
 def test_a_leader_that_wrote_on_shows_what_came_before(tmp_path: Path) -> None:
