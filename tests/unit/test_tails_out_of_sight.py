@@ -30,9 +30,15 @@ STALE = ("2", "12")
 """By the golden."""
 
 
-def copied(root: Path, labels: Iterable[str], trimmed: Iterable[str], begins: int) -> Path:
+def copied(
+    root: Path,
+    labels: Iterable[str],
+    trimmed: Iterable[str],
+    begins: int,
+    case: str = "isolated",
+) -> Path:
     """Copies of the golden; some hold a snapshot, and their log from its end on."""
-    source = DATA / "isolated" / "replicas"
+    source = DATA / case / "replicas"
     out = root / "taken"
     argv = ["checkpoint", str(source / "11"), "--at", str(begins), "--out", str(out)]
     assert main(argv) == 0
@@ -47,7 +53,8 @@ def copied(root: Path, labels: Iterable[str], trimmed: Iterable[str], begins: in
         shutil.copy(taken, folder)
         raw = (source / "11" / FOLDER / f"{0:020d}.log").read_bytes()
         (folder / f"{begins:020d}.log").write_bytes(raw[_position(raw, begins) :])
-        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n2 {begins}\n")
+        epoch = int(taken.stem.rpartition("-")[2])
+        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} {begins}\n")
     return replicas
 
 
@@ -253,6 +260,19 @@ def test_a_leader_that_wrote_on_shows_what_came_before(tmp_path: Path) -> None:
     assert (
         restart_of(found, "12").reason == "nothing is lost; what is missing comes from the leader"
     )
+
+
+def test_who_is_out_of_sight_shows_no_other(tmp_path: Path) -> None:
+    """12 ends in epoch 3 and 11 goes on to epoch 4: the voters' logs begin in the midst of epoch 8."""
+    voters = ("1", "2", "3")
+    replicas = copied(tmp_path, (*voters, "11", "12"), voters, 1700, "upgraded-3.9")
+    for label, end in (("11", 600), ("12", 300)):
+        ends_at(replicas, label, end)
+        for snapshot in (replicas / label / FOLDER).glob("*.checkpoint"):
+            snapshot.unlink()
+    found = quorum_of(replicas)
+    assert {label: found.by_label[label].last_epoch for label in ("11", "12")} == {"11": 4, "12": 3}
+    assert {label: found.seen_ends[label] for label in ("11", "12")} == {"11": 0, "12": 0}
 
 
 def test_a_majority_of_its_voters_shows_what_it_holds(tmp_path: Path) -> None:
