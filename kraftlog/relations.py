@@ -194,6 +194,11 @@ REPLICAS = relation(
         "every offset below it is known to be committed; null: of another cluster",
     ),
     column("committed_upper", LONG, "none from it on was ever committed; null: nothing proves it"),
+    column(
+        "shown_end_offset",
+        LONG,
+        "up to where its log is known to be the quorum's history: below its end where it leaves that, or where newer logs begin behind it; null: of another cluster",
+    ),
 )
 
 UNKNOWN_TAG = pa.struct([("path", TEXT), ("tag", LONG), ("hex", TEXT)])

@@ -50,6 +50,9 @@ PLAN = family(
 )
 
 
+NOT_SHOWN = "Whether it loses records of its own cannot be seen: no log of a newer epoch at hand reaches down to its end."
+
+
 def _print(
     chosen: argparse.Namespace, rows: Callable[[Quorum], Iterable[Row]], *, decodes: bool = False
 ) -> int:
@@ -100,6 +103,8 @@ def _truncation(chosen: argparse.Namespace) -> int:
             mine, at = plans.extent(quorum.by_label[row["follower"]]), row["truncation_offset"]
             if cuts_below_start(mine, at, row["by_snapshot"]):
                 in_words = sentence(BELOW_START.format(at, mine.start_offset))
+            if at is None:
+                in_words = NOT_SHOWN
             yield row | {"lost": in_words if chosen.format == "table" else lost}
 
     return _print(chosen, rows, decodes=True)

@@ -37,10 +37,11 @@ COMMITTED, NOT_COMMITTED, UNKNOWN = "committed", "not committed", "not known to 
 @dataclass(frozen=True, slots=True)
 class KnownHistory:
     """What is known of the history as a whole: who led which epoch, and what is committed:
-    everything below `lower`, nothing from `upper` on (None: not known), and nothing of what the
-    replicas in `never_committed` hold apart. Nothing of it is said of `foreign` replicas, which are
-    of another cluster. What the records in `unknown` (both ends included) changed, no file at hand
-    tells. The logs end at `end`.
+    everything below `lower` in the offsets [start, end) of `shown`, where a copy is known to tell the
+    quorum's history, nothing from `upper` on (None: not known), and nothing of what the replicas in
+    `never_committed` hold apart. Nothing of it is said of `foreign` replicas, which are of another
+    cluster. What the records in `unknown` (both ends included) changed, no file at hand tells. The
+    logs end at `end`.
     """
 
     leaders: Mapping[int, int]
@@ -50,6 +51,7 @@ class KnownHistory:
     foreign: frozenset[str] = frozenset()
     unknown: tuple[Range, ...] = ()
     end: int = 0
+    shown: tuple[Range, ...] = ()
 
     @classmethod
     def of(cls, quorum: Quorum) -> "KnownHistory":
@@ -58,7 +60,8 @@ class KnownHistory:
         bounds, unknown = quorum.bounds, untold_records(quorum)
         proven = quorum.never_committed
         end = max((log.end_offset or 0 for log in quorum.peers), default=0)
-        return cls(leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown, end)
+        shown = tuple((log.start_offset or 0, quorum.shown_end(log)) for log in quorum.peers)
+        return cls(leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown, end, shown)
 
     def untold(self, subject: Subject) -> Iterator[Range]:
         """The offsets (both ends included) that may have changed a subject, and are not known."""
@@ -74,10 +77,15 @@ class KnownHistory:
         """Whether a moment is committed; None: it may be."""
         if one.lineage in self.foreign:
             return None
-        if one.lineage == MAIN and one.seen_offset < self.lower:
+        if one.lineage == MAIN and one.seen_offset < self.lower and self._is_shown(one):
             return True
         is_above = self.upper is not None and one.seen_offset >= self.upper
         return False if is_above or one.lineage in self.never_committed else None
+
+    def _is_shown(self, one: Moment) -> bool:
+        """Whether a moment is the quorum's: a snapshot holds nothing else."""
+        held = any(start <= one.seen_offset < end for start, end in self.shown)
+        return held or one.record_type == SNAPSHOT
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,8 @@ def decode(run: Run, meanwhile: Callable[[], object] = lambda: None) -> bool:
     rotten |= changed_in_place(lake, written["batches"], again)
     _tell_rotten(rotten)
     if run.options.verify and (count := len(again) + compared):
-        what = f"{len(rotten):,} of them have changed" if rotten else "all as the lake knows them"
+        changed = f"{len(rotten):,} of them {'has' if len(rotten) == 1 else 'have'} changed"
+        what = changed if rotten else "all as the lake knows them"
         tell(f"{counted(count, 'file')} read again, {what}")
     if not changes and not rotten and not other:
         return False

@@ -59,7 +59,8 @@ def known_in(lake: Lake) -> KnownHistory:
             f"{lake.root}: the newest run has no states yet; kraftlog run, or the materialize job, comes first"
         )
     run_id = newest["run_id"]
-    names = ["replica", "committed_lower", "committed_upper", "log_end_offset"]
+    bound_names = ["committed_lower", "committed_upper", "shown_end_offset"]
+    names = ["replica", "log_start_offset", "log_end_offset", *bound_names]
     replicas = lake.rows_of_run("replicas", run_id, names)
     bounds = {
         row["replica"]: (row["committed_lower"], row["committed_upper"])
@@ -78,7 +79,12 @@ def known_in(lake: Lake) -> KnownHistory:
     end = max(ends, default=-1)
     unknown = _untold(lake, run_id, foreign)
     proven = _never_committed(lake, run_id)
-    return KnownHistory(leaders, lower, upper, proven, foreign, unknown, max(end, 0))
+    shown = tuple(
+        (row["log_start_offset"] or 0, row["shown_end_offset"])
+        for row in replicas
+        if row["replica"] in bounds
+    )
+    return KnownHistory(leaders, lower, upper, proven, foreign, unknown, max(end, 0), shown)
 
 
 def faults_in(lake: Lake) -> list[Row]:

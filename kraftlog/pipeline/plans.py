@@ -46,7 +46,7 @@ LEADER = column("leader", TEXT, "label of the copy that would lead")
     column(
         "truncation_offset",
         LONG,
-        "from where on the follower's history is not this leader's (KAFKA-1211)",
+        "from where on, or from below it where the leader's log begins there, the follower's history is not this leader's (KAFKA-1211); null: no newer log shows it",
     ),
     column(
         "by_snapshot",
@@ -56,7 +56,7 @@ LEADER = column("leader", TEXT, "label of the copy that would lead")
     column(
         "records_lost",
         LONG,
-        "records from there on; 0 where that is below the log's start, as Kafka stops there with an exception",
+        "records from there on; 0 where that is below the log's start, as Kafka stops there with an exception; null: not known, as all that is lost",
     ),
     column("size_bytes_lost", LONG, "their batches' size"),
     column("types_lost", pa.map_(TEXT, LONG), "records that are lost, per type"),
@@ -72,7 +72,8 @@ LEADER = column("leader", TEXT, "label of the copy that would lead")
 def truncation_plan(run: Run) -> Iterator[dict[str, Any]]:
     """A map column takes pairs."""
     for row in truncation_rows(run.quorum, _counted_in_lake(run)):
-        yield row | {"types_lost": list(row["types_lost"].items())}
+        lost = row["types_lost"]
+        yield row | {"types_lost": None if lost is None else list(lost.items())}
 
 
 def _counted_in_lake(run: Run) -> TypeCounts:

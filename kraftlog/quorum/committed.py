@@ -27,26 +27,24 @@ class Committed(NamedTuple):
 
 def committed_in(quorum: Quorum, label: str) -> Committed:
     """The committed bound of one replica: the quorum's, or where the replica's own log departs from
-    it.
+    it, or nothing shows any more that it does not.
 
     This is about which of the records that it holds are committed: holes and an early end do not
     lower it, where `simulate.rows.Plans.committed_reach` asks how far a started node lacks nothing.
     """
     bounds = quorum.bounds
-    departs = [
-        run.start
-        for comparison in quorum.differing
-        if comparison.one.label == label
-        for run in comparison.runs
-        # Most of the copies hold something else there.
-        if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)
-    ]
     known = quorum.committed_below(label)
-    at = min(departs, default=known)
+    at = min(known, contradicted_from(quorum, label))
     confirmed = quorum.confirmed_ends.get(label, at)
     if confirmed < min(at, known, quorum.tail_starts.get(label, at)):
         why = f"it carries a tail, and no other copy confirms what it holds from offset {confirmed} on"
         return Committed(confirmed, why)
+    seen = quorum.seen_ends.get(label, at)
+    if label not in quorum.confirmed_ends and seen < min(
+        at, quorum.by_label[label].end_offset or 0
+    ):
+        why = f"no log of a newer epoch at hand reaches down to what it holds from offset {seen} on"
+        return Committed(seen, why)
     at = min(at, confirmed)
     if at < known:
         return Committed(at, f"the other copies hold other records from offset {at} on")
@@ -54,6 +52,21 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
         why = f"the describe tells that everything below offset {bounds.lower} is committed, and not that this log holds it"
         return Committed(known, why)
     return Committed(bounds.lower, bounds.lower_reason)
+
+
+def contradicted_from(quorum: Quorum, label: str) -> int:
+    """The first offset at which a log differs from what most of the copies hold, else the end of
+    what is committed.
+    """
+    departs = (
+        run.start
+        for comparison in quorum.differing
+        if comparison.one.label == label
+        for run in comparison.runs
+        # Most of the copies hold something else there.
+        if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)
+    )
+    return min(departs, default=quorum.committed_below(label))
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,11 +300,39 @@ class Departures(Electorate):
         epochs, ends = np.array(ids, np.int64).reshape(-1, 2).T
         return epochs, ends
 
+    @cached_property
+    def seen_ends(self) -> dict[str, int]:
+        """How far each log is shown to be the quorum's: to its end, or where those that go on in newer
+        epochs begin behind that, as far as one of them, a snapshot, or a majority of its own voters
+        holds the same.
+        """
+        found: dict[str, int] = {}
+        # What a newer log shows goes no further than it is shown itself.
+        for log in sorted(self.peers, key=lambda one: one.last_epoch or 0, reverse=True):
+            newer, end = self.newer_than(log), log.end_offset or 0
+            shown = [_shown_by(one, found[one.other.label]) for one in newer]
+            if newer and max(shown) < end:
+                held = [one.alike_until for one in self._of_voters(log)]
+                voted = [at for at in held if at and self._own_majority(log, at - 1)]
+                end = min(end, max([*shown, *voted, self._in_snapshots(log, end)]))
+            found[log.label] = end
+        return found
+
+    def _of_voters(self, log: LogView) -> list[Comparison]:
+        """A log beside each voter's."""
+        others = [one.label for held in self.holders.values() for one in held if one is not log]
+        return [self.comparisons[log.label, other] for other in others]
+
+    def shown_end(self, log: LogView) -> int:
+        """Up to where a log is known to be the quorum's history: to where it leaves that, or nothing
+        shows any more that it does not.
+        """
+        end = self.confirmed(log.label, log.end_offset or 0)
+        return min(end, self.seen_ends[log.label])
+
     def is_seen_to(self, log: LogView) -> bool:
-        """Whether what goes on in a newer epoch shows a log's end, so that a tail would be seen."""
-        newer, end = self.newer_than(log), log.end_offset or 0
-        is_alike = not newer or any(one.alike_until >= end for one in newer)
-        return is_alike or self._in_snapshots(log, end) >= end
+        """Whether a log is shown to be the quorum's to its end, so that a tail would be seen."""
+        return self.seen_ends[log.label] >= (log.end_offset or 0)
 
     # --- how far they count -----------------------------------------------------------------------
 
@@ -360,3 +388,15 @@ class _Majority(NamedTuple):
     epoch: int
     voters: frozenset[int]
     holders: frozenset[int | None]
+
+
+def _shown_by(comparison: Comparison, until: int) -> int:
+    """How far a log that goes on in a newer epoch, and is the quorum's below an offset, shows that
+    the comparison's first one is. Where it goes on in that one's epoch, one leader wrote both.
+    """
+    log, newer = comparison.one, comparison.other
+    end = log.end_offset or 0
+    behind = newer.epochs[(newer.base >= end) & (newer.base < until)]
+    if (behind == log.last_epoch).any():
+        return end
+    return min(comparison.alike_until, until)

@@ -229,9 +229,13 @@ def _common_ends(one: Held, other: Held) -> Iterator[int]:
 
 
 def _committed_until(one: Held) -> int:
-    """Up to where what a replica holds is committed and contradicted by no other copy."""
+    """Up to where what a replica holds is committed, contradicted by no other copy, and not out of
+    the sight of them all.
+    """
     quorum = one.quorum
     ends = [found.common_end or 0 for found in quorum.differing if found.one.label == one.label]
+    if not one.is_foreign and not quorum.is_seen_to(one.log):
+        ends.append(quorum.seen_ends[one.label])
     return min([quorum.committed_below(one.label), *ends])
 
 

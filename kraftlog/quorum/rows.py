@@ -48,6 +48,7 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
         "snapshot_timestamp": moment(max(stamps)) if stamps else None,
         "committed_lower": bounds and bounds.lower,
         "committed_upper": bounds and bounds.upper,
+        "shown_end_offset": bounds and quorum.shown_end(log),
     }
 
 

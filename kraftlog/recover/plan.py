@@ -63,7 +63,7 @@ def unknown(found: Recovered) -> Iterator[str]:
         held = offsets_text(end.start_offset, end.end_offset)
         yield f"What {end.replica} held at {held}: {end.words}. It is lost, unless the rest of that log is found."
     for label, confirmed in found.unseen:
-        yield f"What of {label} is lost from offset {confirmed} on and not told above: where it leaves the history of this plan is out of sight, as the other copies begin later."
+        yield f"What of {label} is lost from offset {confirmed} on and not told above: whether and where it leaves this history is out of sight, as the other copies begin later."
     for fault in image.faults[:TOLD]:
         at = (
             "in the snapshot" if fault.origin.offset is None else f"at offset {fault.origin.offset}"

@@ -18,7 +18,7 @@ from kraftlog.log.names import CHECKPOINT, LOG
 from kraftlog.message.spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
-from kraftlog.quorum.committed import Committed, committed_in
+from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
@@ -139,7 +139,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
         tuple(_apart(quorum)),
-        tuple(_unseen(quorum)),
+        tuple(_unseen(quorum, image)),
         tuple(_lost_ends(quorum, image.end_offset)),
         tuple(_unread(quorum)),
         open_since,
@@ -147,11 +147,13 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     )
 
 
-def _unseen(quorum: Quorum) -> Iterator[tuple[str, int]]:
-    """The copies that leave the history below where it is seen."""
+def _unseen(quorum: Quorum, image: Image) -> Iterator[tuple[str, int]]:
+    """The copies that leave the history below where it is seen, or may do so."""
     for log in quorum.peers:
         end = log.end_offset or 0
-        confirmed = quorum.confirmed(log.label, end)
+        pair = quorum.comparisons.get((log.label, image.replica))
+        is_held = log.label == image.replica or (pair is not None and pair.alike_until >= end)
+        confirmed = quorum.confirmed(log.label, end) if is_held else quorum.shown_end(log)
         if confirmed < quorum.leaves(log.label, end):
             yield log.label, confirmed
 
@@ -236,8 +238,8 @@ def _limit(quorum: Quorum, held: Held) -> int:
     committed; one that differs from what is committed, up to there.
     """
     end = quorum.confirmed(held.label, held.end_offset)
-    known = committed_in(quorum, held.label).offset
-    end = min(end, known) if known < quorum.committed_below(held.label) else end
+    differs = contradicted_from(quorum, held.label)
+    end = min(end, differs) if differs < quorum.committed_below(held.label) else end
     return _possible(quorum, end)
 
 

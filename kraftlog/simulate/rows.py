@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
+from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
@@ -19,7 +20,7 @@ from kraftlog.simulate.boot import Boot, start
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
-from kraftlog.simulate.fetch import Dialect, Peer, fetch_pairs, truncate
+from kraftlog.simulate.fetch import Cut, Dialect, Peer, fetch_pairs, truncate
 from kraftlog.simulate.lost import TypeCounts, lost_types
 
 
@@ -151,7 +152,8 @@ def truncation_rows(
     quorum: Quorum, counted: TypeCounts, leaders: frozenset[str] | None = None
 ) -> Iterator[Row]:
     """One row per ordered pair of one cluster whose logs differ, or those with certain leaders.
-    Nobody knows what a log has whose end could not be read: it is in no pair.
+    Nobody knows what a log has whose end could not be read: it is in no pair. Nor what a snapshot takes
+    from a log whose end no newer log shows: that is None.
     """
     plans = Plans(quorum)
     lower = quorum.bounds.lower
@@ -183,7 +185,23 @@ def truncation_rows(
             "size_bytes_lost": int(columns.sizes[rows].sum()),
             "types_lost": types[follower, offset],
             "committed_lost": int(columns.record_counts[rows[committed]].sum()),
-        }
+        } | (_NOT_SHOWN if _is_out_of_sight(quorum, comparison, cut, offset) else {})
+
+
+_NOT_SHOWN: Row = dict.fromkeys(
+    ("truncation_offset", "records_lost", "size_bytes_lost", "types_lost", "committed_lost")
+)
+"""What follows from where a follower's history is not its leader's any more."""
+
+
+def _is_out_of_sight(quorum: Quorum, comparison: Comparison, cut: Cut, offset: int) -> bool:
+    """Whether a leader of a newer epoch replaces a follower's log by a snapshot, and nothing shows
+    whether the follower's end is in it.
+    """
+    log, leader = comparison.one, comparison.other
+    is_newer = (leader.last_epoch or 0) > (log.last_epoch or 0)
+    is_whole = cut.by_snapshot is not None and offset >= (log.end_offset or 0)
+    return is_whole and is_newer and not quorum.is_seen_to(log)
 
 
 def cuts_below_start(follower: Extent, offset: int, by_snapshot: tuple[int, int] | None) -> bool:

@@ -105,6 +105,10 @@ def test_a_replica_without_a_snapshot_lags_by_its_whole_log(tmp_path: Path) -> N
     assert (row["snapshot_size_bytes"], row["snapshot_count"]) == (None, 0)
     assert (row["snapshot_lag_min"], row["snapshot_lag_max"]) == (12, 12)
     assert row["gen_snapshot_latency_ms_min"] is None
+    # Alone it proves no more than what lies before epoch 2, of which it has metadata.
+    shutil.rmtree(tmp_path / "1")
+    row = metrics(tmp_path)["3"]
+    assert (row["snapshot_lag_min"], row["snapshot_lag_max"]) == (8, 12)
 
 
 # --- advice --------------------------------------------------------------------------------------

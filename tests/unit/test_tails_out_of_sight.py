@@ -15,21 +15,30 @@ from kraftlog.cli import main
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranking import restore_rows
+from kraftlog.quorum.restorable import restorable
+from kraftlog.quorum.rows import replica_rows
 from kraftlog.recover.plan import unknown
 from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import FOLDER, audit, batch_starts
 from tests.unit.test_audit_quorum import quorum_of
+from tests.unit.test_copies import printed
 
 GOOD = ("1", "3", "11")
 STALE = ("2", "12")
 """By the golden."""
 
 
-def copied(root: Path, labels: Iterable[str], trimmed: Iterable[str], begins: int) -> Path:
+def copied(
+    root: Path,
+    labels: Iterable[str],
+    trimmed: Iterable[str],
+    begins: int,
+    case: str = "isolated",
+) -> Path:
     """Copies of the golden; some hold a snapshot, and their log from its end on."""
-    source = DATA / "isolated" / "replicas"
+    source = DATA / case / "replicas"
     out = root / "taken"
     argv = ["checkpoint", str(source / "11"), "--at", str(begins), "--out", str(out)]
     assert main(argv) == 0
@@ -44,7 +53,8 @@ def copied(root: Path, labels: Iterable[str], trimmed: Iterable[str], begins: in
         shutil.copy(taken, folder)
         raw = (source / "11" / FOLDER / f"{0:020d}.log").read_bytes()
         (folder / f"{begins:020d}.log").write_bytes(raw[_position(raw, begins) :])
-        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n2 {begins}\n")
+        epoch = int(taken.stem.rpartition("-")[2])
+        (folder / "leader-epoch-checkpoint").write_text(f"0\n1\n{epoch} {begins}\n")
     return replicas
 
 
@@ -186,6 +196,92 @@ def test_where_no_copy_overlaps_no_more_is_promised_than_seen(tmp_path: Path, la
     # Of those that go on in the newest epoch nothing is out of sight.
     assert "cannot be seen" not in restart_of(found, "11").reason
     assert (found.tail_starts, found.confirmed_ends) == ({}, {})
+    why = "no log of a newer epoch at hand reaches down to what it holds from offset 0 on"
+    assert committed_in(found, label) == (0, why)
+    shown = {row["replica"]: row["shown_end_offset"] for row in replica_rows(found)}
+    assert shown == {**dict.fromkeys(GOOD, 362), label: 0}
+
+
+NOT_KNOWN = ("truncation_offset", "records_lost", "size_bytes_lost", "types_lost", "committed_lost")
+
+
+def test_what_a_snapshot_takes_out_of_sight_is_not_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Golden truth: 66 and 67 records of a tail go."""
+    replicas = copied(tmp_path, (*GOOD, *STALE), GOOD, 300)
+    capsys.readouterr()
+    rows = printed(capsys, "plan", "truncation", "--input", str(replicas))
+    assert {row["follower"] for row in rows} == set(STALE)
+    for row in rows:
+        assert row["by_snapshot"] == [300, 2]
+        assert {row[name] for name in NOT_KNOWN} == {None}
+        assert row["lost"] == []
+    assert main(["plan", "truncation", "--input", str(replicas)]) == 0
+    assert "Whether it loses records" in capsys.readouterr().out
+    with_tail = printed(capsys, "replicas", "--input", str(replicas), "--pairs")
+    sources = [one for one in restorable(quorum_of(replicas)) if one.source in STALE]
+    assert {one.same_history for one in sources if one.replica == "3" and one.start_offset} == {
+        None
+    }
+    said = [text for text in unknown(recovered(quorum_of(replicas))) if "from offset 0 on" in text]
+    assert [text.split(" is lost")[0] for text in said] == ["What of 12", "What of 2"]
+    (reason,) = (one["reason"] for one in with_tail if one["kinship"] == "ahead_uncommitted")
+    assert reason.endswith("nothing proves that its records from offset 242 on are committed")
+
+
+def test_what_is_out_of_sight_is_told_as_not_known_to_be_committed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replicas = copied(tmp_path, (*GOOD, "2"), GOOD, 300)
+    capsys.readouterr()
+    wanted = ["topic", "ghost-topic-a", "--input", str(replicas)]
+    assert {row["committed"] for row in printed(capsys, "explain", *wanted)} == {None}
+    wanted = ["topic", "real-1", "--input", str(replicas)]
+    assert {row["committed"] for row in printed(capsys, "explain", *wanted)} == {True}
+    argv = ["checkpoint", str(replicas / "2"), "--at", "committed", "--quorum", str(replicas)]
+    assert main([*argv, "--out", str(tmp_path / "out")]) == 2
+    assert "nothing is known to be committed" in capsys.readouterr().err
+    # Where nothing else is left, it is recovered all the same, as what it is.
+    for label in GOOD:
+        for path in (replicas / label / FOLDER).glob("*.checkpoint"):
+            path.unlink()
+    plan = recovered(quorum_of(replicas))
+    assert (plan.image.end_offset, plan.proven.offset, plan.unseen) == (243, 0, ())
+
+
+def test_a_leader_that_wrote_on_shows_what_came_before(tmp_path: Path) -> None:
+    """Offset 170 is of epoch 1 in the others' logs as well, and 12 ends below it."""
+    replicas = copied(tmp_path, (*GOOD, "12"), GOOD, 170)
+    ends_at(replicas, "12", 120)
+    found = quorum_of(replicas)
+    assert not found.comparisons["12", "3"].shares_offsets
+    assert found.seen_ends == {**dict.fromkeys(GOOD, 362), "12": 120}
+    assert (
+        restart_of(found, "12").reason == "nothing is lost; what is missing comes from the leader"
+    )
+
+
+def test_who_is_out_of_sight_shows_no_other(tmp_path: Path) -> None:
+    """12 ends in epoch 3 and 11 goes on to epoch 4: the voters' logs begin in the midst of epoch 8."""
+    voters = ("1", "2", "3")
+    replicas = copied(tmp_path, (*voters, "11", "12"), voters, 1700, "upgraded-3.9")
+    for label, end in (("11", 600), ("12", 300)):
+        ends_at(replicas, label, end)
+        for snapshot in (replicas / label / FOLDER).glob("*.checkpoint"):
+            snapshot.unlink()
+    found = quorum_of(replicas)
+    assert {label: found.by_label[label].last_epoch for label in ("11", "12")} == {"11": 4, "12": 3}
+    assert {label: found.seen_ends[label] for label in ("11", "12")} == {"11": 0, "12": 0}
+
+
+def test_a_majority_of_its_voters_shows_what_it_holds(tmp_path: Path) -> None:
+    """The voters 1 and 2 held the same in epoch 1, and it was committed then."""
+    replicas = copied(tmp_path, ("2", "3", "11"), ("3", "11"), 300)
+    shutil.copytree(replicas / "2", replicas / "1")
+    meta = (DATA / "isolated" / "replicas" / "1" / "meta.properties").read_text()
+    (replicas / "1" / "meta.properties").write_text(meta)
+    assert quorum_of(replicas).seen_ends == {"1": 243, "2": 243, "3": 362, "11": 362}
 
 
 def test_who_lags_in_sight_of_the_others_loses_nothing(tmp_path: Path) -> None:
