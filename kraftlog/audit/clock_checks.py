@@ -116,7 +116,8 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
     goes_by=("idle_gap_ms",),
     meaning="""A leader writes a no-op every half second when nothing else is to be written. A
     long silence within one epoch is a leader that stood still (a full disk, a long pause of its
-    JVM or of its machine), or a quorum that was paused and went on under the same leader.""",
+    JVM or of its machine), a quorum that was paused and went on under the same leader, or a clock
+    that was set ahead.""",
     advice="""Look at the controller that led this epoch, at that time: its server.log, its disk,
     its pauses. For a quorum that was paused on purpose, nothing needs to be done.""",
 )  # fmt: skip
@@ -149,7 +150,8 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
         log,
         row,
         f"Nothing was written for {gap / 1000:,.0f} s before offset {offset}, where {usual / 1000:,.1f} s are usual in this log."
-        f"{others} The leader of epoch {epoch} stood still, or its node or the whole quorum was paused. Look into the server.log of that leader at that time.",
+        f"{others} The leader of epoch {epoch} stood still, its node or the whole quorum was paused, or its clock was set ahead. "
+        "Look into the server.log of that leader at that time.",
         epoch=epoch,
         evidence={"gap_ms": gap, "usual_ms": usual, "gaps": len(found)},
     )

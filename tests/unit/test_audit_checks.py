@@ -41,7 +41,16 @@ from tests.unit.audit_logs import (
 from tests.unit.faults import told
 from tests.unit.faults.evidence import EVIDENCE, fits
 from tests.unit.faults.rules import DECLARED, Used, used_by
-from tests.unit.faults.table import AT, END_POSITION, FAULTS, LATER, Fault, everywhere, fault
+from tests.unit.faults.table import (
+    AT,
+    END_POSITION,
+    FAULTS,
+    LATER,
+    Fault,
+    appended,
+    everywhere,
+    fault,
+)
 from tests.unit.sentences import slips
 
 # --- log ---------------------------------------------------------------------------------------
@@ -166,13 +175,23 @@ def _(nodes: list[Node]) -> None:
         node.append(Batch(12, 2, (NO_OP,), None, LATER, payload=frame(0, None, NO_OP, 5)))
 
 
-@fault("transactions_well_formed", "critical", offset=13, says="begins inside")
+_CUT = TRANSACTION["end"] + b"\0"
+"""A record that cannot be decoded may begin a transaction, or end one."""
+
+
+@fault(
+    "transactions_well_formed", "critical", offset=13, says="begins inside",
+    sound=appended(TRANSACTION["begin"], _CUT, TRANSACTION["begin"], TRANSACTION["end"]),
+)  # fmt: skip
 def _(nodes: list[Node]) -> None:
     begin = TRANSACTION["begin"]
     everywhere(nodes, begin, begin, TRANSACTION["end"])
 
 
-@fault("transactions_well_formed", "critical", offset=12, says="while none is open")
+@fault(
+    "transactions_well_formed", "critical", offset=12, says="while none is open",
+    sound=appended(TRANSACTION["begin"] + b"\0", TRANSACTION["end"]),
+)  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, TRANSACTION["end"])
 
@@ -182,7 +201,19 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, TRANSACTION["abort"])
 
 
-@fault("transactions_well_formed", "info", offset=12, says="still open")
+@fault(
+    "transactions_well_formed", "critical", offset=14, says="ends a metadata transaction",
+    also="record_decodes", sound=appended(_CUT, TRANSACTION["begin"], TRANSACTION["end"]),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What is not decoded hides no more than what comes before the next Begin or End."""
+    everywhere(nodes, _CUT, TRANSACTION["end"], TRANSACTION["end"])
+
+
+@fault(
+    "transactions_well_formed", "info", offset=12, says="still open",
+    sound=appended(TRANSACTION["begin"], _CUT),
+)  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, TRANSACTION["begin"])
 

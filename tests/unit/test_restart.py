@@ -542,6 +542,24 @@ def test_what_goes_where_starts_cut_most_voters_is_named(tmp_path: Path) -> None
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("voters", [[1], [1, 2, 3]])
+def test_what_all_voters_throw_away_is_told_by_name(tmp_path: Path, voters: list[int]) -> None:
+    """Each begins with its snapshot: what lies behind that is lost, and nothing before it."""
+    log = [leader_change(0, 1, 1, granted=voters, voters=voters), *healthy_log()[1:5]]
+    log.append(Batch(7, 1, (topic("c", 3),), None, START_MS + 5000))
+    for voter in voters:
+        node = Node(tmp_path, voter)
+        node.write(log)
+        node.epochs([(1, 0)])
+        ids = [{"voterId": one} for one in voters]
+        node.quorum_state(leaderId=1, leaderEpoch=1, currentVoters=ids)
+        place = len(log[3].raw()) + 3
+        overwrite(node.segment(0), node.segment(0).stat().st_size - place, b"\x55")
+    lost = [{"table": "topics", "change": "added", "count": 1, "names": ["c"]}]
+    found = [(row["lost_from"], row["lost"]) for row in rows_of(tmp_path).values()]
+    assert found == [(6, lost)] * len(voters)
+
+
 def test_what_an_observer_throws_away_it_fetches_again(tmp_path: Path) -> None:
     quorum(tmp_path)
     observer = Node(tmp_path, 9)
