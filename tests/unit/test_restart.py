@@ -756,6 +756,23 @@ def test_no_leader_writes_alone_for_longer_than_copying_takes(
     assert {one.safety for one in answers(tmp_path).values()} == {Safety.SAFE}
 
 
+@pytest.mark.parametrize(("set_by_ms", "seconds"), [(3_600_000, None), (-3_600_000, 61), (0, 61)])
+def test_a_clock_that_is_set_is_no_time_of_writing_alone(
+    set_by_ms: int, seconds: int | None, tmp_path: Path
+) -> None:
+    """In a log that is written every half second, set once behind what the others hold: ahead in
+    what took no time, or back in what took a minute.
+    """
+    nodes = quorum(tmp_path)
+    many = 2 if seconds is None else 2 * seconds + 2
+    times = [LATER + 500 * at + (set_by_ms if at >= 60 else 0) for at in range(59 + many)]
+    log = [Batch(12 + at, 2, (NO_OP,), None, ms) for at, ms in enumerate(times)]
+    for node, end in zip(nodes, (59, len(log), 59), strict=True):
+        node.append(*log[:end])
+    found = written_alone(model_of(tmp_path))
+    assert (found and found.seconds) == seconds
+
+
 @pytest.mark.parametrize("fetch_timeout_ms", [40_000, 40_001, None])
 def test_what_was_not_read_may_hold_it_and_a_slow_leader_resigns_late(
     fetch_timeout_ms: int | None, tmp_path: Path
