@@ -548,7 +548,7 @@ class _Judge:
         needed = [f"voter {node}, {told[0]}" for node, told in weak.items() if None not in told]
         if len(others) - len(needed) >= majority:
             return ""
-        return f"; but while the node is down the others are a majority only with {' and '.join(needed)}"
+        return f"; but while the node is down the others are a majority only with {', and '.join(needed)}"
 
     def _falls_short(self, log: LogView) -> str | None:
         """Why a voter may be none of a majority now, by a copy; None where that is as it should be."""

@@ -127,6 +127,14 @@ def test_a_node_that_cannot_go_on_waits_and_is_not_first(tmp_path: Path, is_full
     )
 
 
+def test_of_whom_a_majority_needs_each_is_told_with_its_reason(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    free(0)(nodes)
+    free(0)(nodes[1:])
+    both = "only with voter 2, whose disk is full, and voter 3, whose disk is full"
+    assert both in told(tmp_path, "1")[1]
+
+
 def test_a_leader_whose_record_was_pruned_is_known_by_quorum_state(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     rest = b"".join(one.raw() for one in healthy_log() if one.base >= 9)
