@@ -47,7 +47,6 @@ from tests.unit.faults.table import (
     FAULTS,
     LATER,
     Fault,
-    appended,
     everywhere,
     fault,
 )
@@ -179,19 +178,13 @@ _CUT = TRANSACTION["end"] + b"\0"
 """A record that cannot be decoded may begin a transaction, or end one."""
 
 
-@fault(
-    "transactions_well_formed", "critical", offset=13, says="begins inside",
-    sound=appended(TRANSACTION["begin"], _CUT, TRANSACTION["begin"], TRANSACTION["end"]),
-)  # fmt: skip
+@fault("transactions_well_formed", "critical", offset=13, says="begins inside")
 def _(nodes: list[Node]) -> None:
     begin = TRANSACTION["begin"]
     everywhere(nodes, begin, begin, TRANSACTION["end"])
 
 
-@fault(
-    "transactions_well_formed", "critical", offset=12, says="while none is open",
-    sound=appended(TRANSACTION["begin"] + b"\0", TRANSACTION["end"]),
-)  # fmt: skip
+@fault("transactions_well_formed", "critical", offset=12, says="while none is open")
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, TRANSACTION["end"])
 
@@ -203,17 +196,14 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "transactions_well_formed", "critical", offset=14, says="ends a metadata transaction",
-    also="record_decodes", sound=appended(_CUT, TRANSACTION["begin"], TRANSACTION["end"]),
+    also="record_decodes",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """What is not decoded hides no more than what comes before the next Begin or End."""
     everywhere(nodes, _CUT, TRANSACTION["end"], TRANSACTION["end"])
 
 
-@fault(
-    "transactions_well_formed", "info", offset=12, says="still open",
-    sound=appended(TRANSACTION["begin"], _CUT),
-)  # fmt: skip
+@fault("transactions_well_formed", "info", offset=12, says="still open")
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, TRANSACTION["begin"])
 
@@ -720,6 +710,23 @@ def test_what_is_nearest_to_a_fault_is_none(one: Fault, tmp_path: Path) -> None:
     result = audit(tmp_path)
     assert [row.row.message for row in found(result, one.check)] == []
     assert [row.row.message for row in result.findings if row.severity == "critical"] == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (TRANSACTION["begin"], _CUT, TRANSACTION["begin"], TRANSACTION["end"]),
+        (TRANSACTION["begin"] + b"\0", TRANSACTION["end"]),
+        (TRANSACTION["begin"], _CUT),
+    ],
+)
+def test_what_is_not_decoded_may_begin_or_end_a_transaction(
+    values: tuple[bytes, ...], tmp_path: Path
+) -> None:
+    everywhere(quorum(tmp_path), *values)
+    result = audit(tmp_path)
+    assert found(result, "record_decodes")
+    assert not found(result, "transactions_well_formed")
 
 
 def test_every_rule_has_a_fault_that_it_tells(audited: Audited) -> None:
