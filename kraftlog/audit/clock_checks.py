@@ -15,6 +15,7 @@ from kraftlog.audit.triage import holding
 from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import REGULAR, TIMES
 from kraftlog.relations import moment
 
 TOLD_ONE_BY_ONE = 3
@@ -116,7 +117,8 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
     goes_by=("idle_gap_ms",),
     meaning="""A leader writes a no-op every half second when nothing else is to be written. A
     long silence within one epoch is a leader that stood still (a full disk, a long pause of its
-    JVM or of its machine), or a quorum that was paused and went on under the same leader.""",
+    JVM or of its machine), a quorum that was paused and went on under the same leader, or a clock
+    that was set ahead.""",
     advice="""Look at the controller that led this epoch, at that time: its server.log, its disk,
     its pauses. For a quorum that was paused on purpose, nothing needs to be done.""",
 )  # fmt: skip
@@ -125,7 +127,7 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     half second, so it stood still, or its node was paused.
     """
     log = quorum.newest_log
-    if log is None or len(log.rows) < _REGULAR:
+    if log is None or len(log.rows) < REGULAR:
         return
     columns = log.evidence.log
     first, last = columns.base_timestamps[log.rows], columns.max_timestamps[log.rows]
@@ -137,7 +139,7 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     limit = quorum.thresholds.idle_gap_ms
     usual = int(np.median(silent[same_epoch])) if same_epoch.any() else limit
     found = np.flatnonzero(same_epoch & (silent > limit))
-    if not len(found) or usual * _TIMES > limit:
+    if not len(found) or usual * TIMES > limit:
         return
     worst = int(found[silent[found].argmax()])
     row, gap = int(log.rows[worst + 1]), int(silent[worst])
@@ -149,11 +151,8 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
         log,
         row,
         f"Nothing was written for {gap / 1000:,.0f} s before offset {offset}, where {usual / 1000:,.1f} s are usual in this log."
-        f"{others} The leader of epoch {epoch} stood still, or its node or the whole quorum was paused. Look into the server.log of that leader at that time.",
+        f"{others} The leader of epoch {epoch} stood still, its node or the whole quorum was paused, or its clock was set ahead. "
+        "Look into the server.log of that leader at that time.",
         epoch=epoch,
         evidence={"gap_ms": gap, "usual_ms": usual, "gaps": len(found)},
     )
-
-
-_REGULAR, _TIMES = 50, 20
-"""A log of fewer batches has no rhythm; a gap is so many times the usual silence at least."""

@@ -224,8 +224,16 @@ def _what_to_do(quorum: Quorum, log: LogView, role: str) -> tuple[Severity | Non
     return (
         "warning" if is_torn else None,
         "Do not start this node: it would vote, and could be elected, as if these records had never been. "
-        "Keep the folder and look for the rest of its log, or replace the voter while a majority of the others runs.",
+        f"Keep the folder and look for the rest of its log, or {_instead_of_it(quorum)}.",
     )
+
+
+def _instead_of_it(quorum: Quorum) -> str:
+    """What takes the place of a voter: the others can change the voter set where they are a majority."""
+    members = quorum.voter_set
+    if members is not None and len(members.ids) <= quorum.bounds.majority:
+        return "build a quorum from what remains with kraftlog recover"
+    return "replace the voter while a majority of the others runs and holds what is lost here"
 
 
 def _expected_voters(quorum: Quorum) -> Coverage:

@@ -488,16 +488,16 @@ MV_3_6_IV1 = 13
 def _transactions(
     log: LogView, closed: list[int], hidden: tuple[int, int] | None
 ) -> Iterator[BadRow]:
-    """One replica's Begin, End and Abort in order. Where the log begins, or goes on after a hole,
-    nobody knows what is open. `hidden` is `Health.hidden_level`.
+    """One replica's Begin, End and Abort in order. Where the log begins, or goes on after a hole or
+    after what cannot be decoded, nobody knows what is open. `hidden` is `Health.hidden_level`.
     """
-    holes = list(log.holes)
+    gaps = sorted([*(((one.row, -1), one.end) for one in log.holes), *_undecoded(log)])
     opened: tuple[int, int] | None = None
     unknown_from: int | None = log.start_offset or None
     for offset, row, event in log.transaction_marks:
-        while holes and row >= holes[0].row:
-            opened, unknown_from = None, holes.pop(0).end
         here = (row, event.record_index)
+        while gaps and here > gaps[0][0]:
+            opened, unknown_from = None, gaps.pop(0)[1]
         if unknown_from is not None and any(unknown_from <= end <= offset for end in closed):
             unknown_from = None
         problem = _misplaced_event(log, event, opened, unknown_from is None)
@@ -505,7 +505,7 @@ def _transactions(
             yield _event(log, here, problem, None, {"stops": NODES})
         opened = here if event.type == BEGIN else None
         unknown_from = None
-    if opened is not None and not holes:
+    if opened is not None and not gaps:
         text = (
             "A metadata transaction is still open at the log's end: its records have no effect until it ends. This is usual right after a start. "
             "If it stays open in the next copy, the controller is stuck."
@@ -519,6 +519,24 @@ def _transactions(
             "Begin a new quorum with what remains with kraftlog recover."
         )
         yield _event(log, opened, text, "warning", {"stops": CONTROLLERS})
+
+
+def _undecoded(log: LogView) -> Iterator[tuple[tuple[int, int], int]]:
+    """The places of records that cannot be decoded, which may begin or end a transaction, each with
+    the offset behind it.
+    """
+    for row in log.rows[log.remarkable].tolist():
+        content = log.content(row)
+        for one in () if content is None else content.issues:
+            if one.kind in _HIDING:
+                here = (row, one.record_index)
+                yield here, _offset(log, here) + 1
+
+
+_HIDING = RECORD_KINDS - {FaultKind.BATCH_TRAILING} | {
+    FaultKind.COMPRESSION,
+    FaultKind.DECOMPRESSION_LIMIT,
+}
 
 
 def _misplaced_event(

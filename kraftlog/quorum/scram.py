@@ -27,7 +27,8 @@ _LEAST_TABLE = 16
 
 def lost_by_loading(quorum: Quorum) -> dict[str, tuple[User, ...]]:
     """The users that each replica's node loses when it starts; replicas that lose none are left out,
-    and so are those whose way from their snapshot on is not known.
+    and so are those whose way from their snapshot on is not known, or that begin with one which shows
+    nothing: one that is damaged stops them.
     """
     state, health = quorum.evidence.state, _health(quorum)
     if state is None or health is None or health.doubt or not health.past.scram:
@@ -36,8 +37,9 @@ def lost_by_loading(quorum: Quorum) -> dict[str, tuple[User, ...]]:
     known_from = next(ranges, health.offset)
     found = {}
     for log in quorum.peers:
-        start = quorum.own_snapshot_end(log.label)
-        if start >= known_from and not log.evidence.is_pulled:
+        start, begins = quorum.own_snapshot_end(log.label), quorum.loaded_snapshot(log.label)
+        is_seen = start >= known_from and (begins is None or begins.end_offset <= start)
+        if is_seen and not log.evidence.is_pulled:
             lost = _lost(log, start, health)
             if lost:
                 found[log.label] = lost

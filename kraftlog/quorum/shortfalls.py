@@ -9,6 +9,8 @@ epoch; what is committed is on a majority of the voters), KAFKA-1211.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from kraftlog.plain import natural
 from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.copies import copied_before, copied_first, copy_explains, described_since
@@ -276,13 +278,28 @@ def written_alone(quorum: Quorum) -> WrittenAlone | None:
         if alone is None:
             continue
         start = max(alone, quorum.bounds.lower)
-        rows = log.rows[(log.base >= start) & (log.epochs == log.last_epoch)]
-        times = log.evidence.log.max_timestamps[rows]
-        ms = int(times[-1] - times[0]) if len(rows) else 0
+        ms = _writing_ms(quorum, log, start)
         resigns_ms = number_of(log.evidence, FETCH_TIMEOUT).value * 3 // 2
         if ms > max(quorum.thresholds.copy_skew_ms, resigns_ms):
             return WrittenAlone(log, int(log.base[log.base >= start][0]), ms // 1000)
     return None
+
+
+REGULAR, TIMES = 50, 20
+"""A log of fewer batches has no rhythm; a gap is so many times the usual silence at least."""
+
+
+def _writing_ms(quorum: Quorum, log: LogView, start: int) -> int:
+    """For how long the leader of a log's last epoch wrote what the log holds from an offset on. A
+    clock that is set back takes nothing from it. Nor does a gap in a log that has a rhythm add to it:
+    there the clock was set ahead, or the whole quorum was paused.
+    """
+    times = log.evidence.log.max_timestamps[log.rows]
+    gaps, limit = np.clip(np.diff(times), 0, None), quorum.thresholds.idle_gap_ms
+    if len(times) >= REGULAR and np.median(gaps) * TIMES <= limit:
+        gaps[gaps > limit] = 0
+    is_meant = (log.base[:-1] >= start) & (log.epochs[:-1] == log.last_epoch)
+    return int(gaps[is_meant].sum())
 
 
 def _is_partly_known(log: LogView) -> bool:

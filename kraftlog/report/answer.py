@@ -112,8 +112,10 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
 def _copies(
     restart: Sequence[Row], asked: Sequence[tuple[Action, Sequence[Row]]]
 ) -> Iterator[Todo]:
-    """What is to be copied again: nodes of whom nothing is known, and no finding asks anything."""
-    told = {row["replica"] for _, rows in asked for row in rows}
+    """What is to be copied again: nodes of whom nothing is known, and no finding asks anything of
+    their files.
+    """
+    told = {row["replica"] for one, rows in asked if one.key != "watch" for row in rows}
     unknown = _restart([row for row in restart if row["replica"] not in told])
     text = " ".join(f"{sentence(one.nodes)}: {one.why}." for one in unknown if one.may == UNKNOWN)
     if text and _COPY not in (action for action, _ in asked):

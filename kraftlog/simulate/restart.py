@@ -179,10 +179,16 @@ class _Judge:
             return replace(one, cut=cut, is_alone=cut is None)
         if (log.label, start) in self._ends:
             return replace(one, cut=(log.label, start))
-        held = intact_elsewhere(self.quorum, log.label, start, log.end_offset)
-        cuts = (self.plans.boots[other].discarded_from_offset for other in held)
-        is_alone = all(cut is not None and cut < (log.end_offset or 0) for cut in cuts)
-        return replace(one, is_alone=is_alone)
+        end = log.end_offset or 0
+        is_alone = self._all_throw(intact_elsewhere(self.quorum, log.label, start, end), end)
+        at_start = intact_elsewhere(self.quorum, log.label, start, None)
+        goes = start < end and self._all_throw(at_start, start + 1)
+        return replace(one, cut=(log.label, start) if goes else None, is_alone=is_alone)
+
+    def _all_throw(self, labels: Iterable[str], below: int) -> bool:
+        """Whether the starts of all of some nodes throw away what is held below an offset."""
+        cuts = (self.plans.boots[label].discarded_from_offset for label in labels)
+        return all(cut is not None and cut < below for cut in cuts)
 
     def _of_empty(self, log: LogView) -> Restart:
         """A node of whose log nothing is at hand, nor any file that Kafka writes beside one."""
@@ -496,10 +502,12 @@ class _Judge:
         if own_snapshot >= (log.end_offset or 0):
             return  # of what is thrown away, nothing is missing in the state
         committed = min(self.quorum.bounds.lower, log.end_offset or 0)
+        start = max(cut, own_snapshot)  # The state below is that of the snapshot.
         if votes and cut < committed and own_snapshot < committed:
-            yield Safety.UNSAFE, f"its start throws committed records away: {reason}", cut
+            yield Safety.UNSAFE, f"its start throws committed records away: {reason}", start
         else:
-            yield Safety.LOSES, f"its start throws records away from offset {cut} on: {reason}", cut
+            why = f"its start throws records away from offset {cut} on: {reason}"
+            yield Safety.LOSES, why, start
 
     def _why_safe(self, log: LogView, votes: bool) -> str:
         lower, end = self.quorum.bounds.lower, log.end_offset or 0
@@ -544,7 +552,7 @@ class _Judge:
         needed = [f"voter {node}, {told[0]}" for node, told in weak.items() if None not in told]
         if len(others) - len(needed) >= majority:
             return ""
-        return f"; but while the node is down the others are a majority only with {' and '.join(needed)}"
+        return f"; but while the node is down the others are a majority only with {', and '.join(needed)}"
 
     def _falls_short(self, log: LogView) -> str | None:
         """Why a voter may be none of a majority now, by a copy; None where that is as it should be."""

@@ -41,7 +41,15 @@ from tests.unit.audit_logs import (
 from tests.unit.faults import told
 from tests.unit.faults.evidence import EVIDENCE, fits
 from tests.unit.faults.rules import DECLARED, Used, used_by
-from tests.unit.faults.table import AT, END_POSITION, FAULTS, LATER, Fault, everywhere, fault
+from tests.unit.faults.table import (
+    AT,
+    END_POSITION,
+    FAULTS,
+    LATER,
+    Fault,
+    everywhere,
+    fault,
+)
 from tests.unit.sentences import slips
 
 # --- log ---------------------------------------------------------------------------------------
@@ -166,6 +174,10 @@ def _(nodes: list[Node]) -> None:
         node.append(Batch(12, 2, (NO_OP,), None, LATER, payload=frame(0, None, NO_OP, 5)))
 
 
+_CUT = TRANSACTION["end"] + b"\0"
+"""A record that cannot be decoded may begin a transaction, or end one."""
+
+
 @fault("transactions_well_formed", "critical", offset=13, says="begins inside")
 def _(nodes: list[Node]) -> None:
     begin = TRANSACTION["begin"]
@@ -180,6 +192,15 @@ def _(nodes: list[Node]) -> None:
 @fault("transactions_well_formed", "critical", offset=12, says="while none is open")
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, TRANSACTION["abort"])
+
+
+@fault(
+    "transactions_well_formed", "critical", offset=14, says="ends a metadata transaction",
+    also="record_decodes",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What is not decoded hides no more than what comes before the next Begin or End."""
+    everywhere(nodes, _CUT, TRANSACTION["end"], TRANSACTION["end"])
 
 
 @fault("transactions_well_formed", "info", offset=12, says="still open")
@@ -689,6 +710,23 @@ def test_what_is_nearest_to_a_fault_is_none(one: Fault, tmp_path: Path) -> None:
     result = audit(tmp_path)
     assert [row.row.message for row in found(result, one.check)] == []
     assert [row.row.message for row in result.findings if row.severity == "critical"] == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (TRANSACTION["begin"], _CUT, TRANSACTION["begin"], TRANSACTION["end"]),
+        (TRANSACTION["begin"] + b"\0", TRANSACTION["end"]),
+        (TRANSACTION["begin"], _CUT),
+    ],
+)
+def test_what_is_not_decoded_may_begin_or_end_a_transaction(
+    values: tuple[bytes, ...], tmp_path: Path
+) -> None:
+    everywhere(quorum(tmp_path), *values)
+    result = audit(tmp_path)
+    assert found(result, "record_decodes")
+    assert not found(result, "transactions_well_formed")
 
 
 def test_every_rule_has_a_fault_that_it_tells(audited: Audited) -> None:

@@ -274,6 +274,8 @@ def test_a_node_of_whom_nothing_is_known_is_to_be_copied_again() -> None:
         assert len(answer_of(rows, VERDICT, [asks]).todo) == 1, "the finding asks for it already"
     other = finding("meta_properties_valid", "1", "warning")
     assert len(answer_of(rows, VERDICT, [other]).todo) == 2
+    of_the_cluster = finding("folders_match_topics", "12", "warning")
+    assert len(answer_of(rows, VERDICT, [of_the_cluster]).todo) == 2, "it asks for no copy"
     replicas = [replica("1", 1, 9), replica("12", 12, 0, role="observer")]
     reader = read(render_page(page(replicas, restart=tuple(rows))))
     assert not any(one.attributes["href"] == "#do-copy" for one in reader.named("a"))

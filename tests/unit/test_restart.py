@@ -127,6 +127,14 @@ def test_a_node_that_cannot_go_on_waits_and_is_not_first(tmp_path: Path, is_full
     )
 
 
+def test_of_whom_a_majority_needs_each_is_told_with_its_reason(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    free(0)(nodes)
+    free(0)(nodes[1:])
+    both = "only with voter 2, whose disk is full, and voter 3, whose disk is full"
+    assert both in told(tmp_path, "1")[1]
+
+
 def test_a_leader_whose_record_was_pruned_is_known_by_quorum_state(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     rest = b"".join(one.raw() for one in healthy_log() if one.base >= 9)
@@ -547,6 +555,24 @@ def test_what_goes_where_starts_cut_most_voters_is_named(tmp_path: Path) -> None
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("voters", [[1], [1, 2, 3]])
+def test_what_all_voters_throw_away_is_told_by_name(tmp_path: Path, voters: list[int]) -> None:
+    """Each begins with its snapshot: what lies behind that is lost, and nothing before it."""
+    log = [leader_change(0, 1, 1, granted=voters, voters=voters), *healthy_log()[1:5]]
+    log.append(Batch(7, 1, (topic("c", 3),), None, START_MS + 5000))
+    for voter in voters:
+        node = Node(tmp_path, voter)
+        node.write(log)
+        node.epochs([(1, 0)])
+        ids = [{"voterId": one} for one in voters]
+        node.quorum_state(leaderId=1, leaderEpoch=1, currentVoters=ids)
+        place = len(log[3].raw()) + 3
+        overwrite(node.segment(0), node.segment(0).stat().st_size - place, b"\x55")
+    lost = [{"table": "topics", "change": "added", "count": 1, "names": ["c"]}]
+    found = [(row["lost_from"], row["lost"]) for row in rows_of(tmp_path).values()]
+    assert found == [(6, lost)] * len(voters)
+
+
 def test_what_an_observer_throws_away_it_fetches_again(tmp_path: Path) -> None:
     quorum(tmp_path)
     observer = Node(tmp_path, 9)
@@ -741,6 +767,23 @@ def test_no_leader_writes_alone_for_longer_than_copying_takes(
         assert found["2"].reason == f"of all voters it {why}; if it is down already, start it first"
     shutil.rmtree(nodes[0].home)
     assert {one.safety for one in answers(tmp_path).values()} == {Safety.SAFE}
+
+
+@pytest.mark.parametrize(("set_by_ms", "seconds"), [(3_600_000, None), (-3_600_000, 61), (0, 61)])
+def test_a_clock_that_is_set_is_no_time_of_writing_alone(
+    set_by_ms: int, seconds: int | None, tmp_path: Path
+) -> None:
+    """In a log that is written every half second, set once behind what the others hold: ahead in
+    what took no time, or back in what took a minute.
+    """
+    nodes = quorum(tmp_path)
+    many = 2 if seconds is None else 2 * seconds + 2
+    times = [LATER + 500 * at + (set_by_ms if at >= 60 else 0) for at in range(59 + many)]
+    log = [Batch(12 + at, 2, (NO_OP,), None, ms) for at, ms in enumerate(times)]
+    for node, end in zip(nodes, (59, len(log), 59), strict=True):
+        node.append(*log[:end])
+    found = written_alone(model_of(tmp_path))
+    assert (found and found.seconds) == seconds
 
 
 @pytest.mark.parametrize("fetch_timeout_ms", [40_000, 40_001, None])

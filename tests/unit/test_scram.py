@@ -90,6 +90,10 @@ def test_each_node_begins_with_its_newest_snapshot(tmp_path: Path) -> None:
     told = answer_of(restart_rows(found), None, [])
     assert told.sentence.endswith("Controllers 1 and 2 lose SCRAM users by it.")
     assert not told.lost
+    for node, end in ((nodes[1], 13), (nodes[2], 15)):
+        path = node.checkpoint(end, 2)
+        path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    assert lost_by_loading(of(tmp_path)) == {"1": BOB}, "the others do not start"
 
 
 @pytest.mark.parametrize(

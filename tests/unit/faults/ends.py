@@ -79,6 +79,25 @@ def _(nodes: list[Node]) -> None:
     cut(nodes[1], AT[7])
 
 
+def only_voter(nodes: list[Node], end: int = 12) -> None:
+    """The first node is a quorum by itself, which was stopped at offset 12."""
+    for node in nodes[1:]:
+        shutil.rmtree(node.home)
+    led = {
+        one: leader_change(base, one, 1, granted=[1], voters=[1]) for one, base in ((1, 0), (2, 8))
+    }
+    log = [replace(led[one.epoch], ms=one.ms) if one.keys else one for one in healthy_log()]
+    nodes[0].write([one for one in log if one.base < end])
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=2, currentVoters=[{"voterId": 1}])
+    stopped(nodes[0], 12)
+
+
+@fault(LOST, "critical", "1", 10, says="build a quorum from what remains", sound=only_voter)
+def _(nodes: list[Node]) -> None:
+    """Without others nobody takes a voter out of the set and adds it again."""
+    only_voter(nodes, 10)
+
+
 def _led_on(*epochs: tuple[int, int]) -> Damage:
     """All logs end in epoch 1, and that of 1 after the others; 3 may have led epoch 2."""
 
