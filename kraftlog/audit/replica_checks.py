@@ -166,7 +166,7 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     "KIP-630 Changes to Leader Election, KAFKA-1211, Kafka's LeaderState",
     "no majority of voters could elect a leader that lacks committed data",
     action="stop", over=_committed_voters,
-    goes_by=("copy_skew_ms", FETCH_TIMEOUT, VOTER_SET, LOWER, UPPER),
+    goes_by=("copy_skew_ms", "idle_gap_ms", FETCH_TIMEOUT, VOTER_SET, LOWER, UPPER),
     meaning="""Enough voters would elect a leader that lacks committed records. Those would then be
     lost. At level info one voter ends before the committed bound and cannot win by itself: it
     lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells. At
