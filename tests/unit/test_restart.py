@@ -1074,7 +1074,7 @@ def test_copies_that_are_older_than_the_pulled_leader_lose_nothing(tmp_path: Pat
     one, three = (f"voter {node}, which must have caught up first" for node in (1, 3))
     assert {label: one.reason for label, one in found.items()} == {
         "1": written.format(12) + only + three,
-        "2": written.format(13) + only + f"{one} and {three}",
+        "2": written.format(13) + only + f"{one}, and {three}",
         "3": written.format(14) + only + one,
     }, "node 2 leads, and lags behind nobody"
 
