@@ -58,6 +58,7 @@ def test_a_replica(tmp_path: Path) -> None:
         "snapshot_timestamp": datetime(2023, 11, 14, 22, 13, 23, tzinfo=UTC),
         "committed_lower": 12,
         "committed_upper": 12,
+        "shown_end_offset": 12,
     }
 
 
