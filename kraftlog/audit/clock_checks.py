@@ -15,7 +15,7 @@ from kraftlog.audit.triage import holding
 from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import REGULAR, TIMES
+from kraftlog.quorum.shortfalls import has_rhythm
 from kraftlog.relations import moment
 
 TOLD_ONE_BY_ONE = 3
@@ -127,7 +127,7 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     half second, so it stood still, or its node was paused.
     """
     log = quorum.newest_log
-    if log is None or len(log.rows) < REGULAR:
+    if log is None:
         return
     columns = log.evidence.log
     first, last = columns.base_timestamps[log.rows], columns.max_timestamps[log.rows]
@@ -139,7 +139,7 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     limit = quorum.thresholds.idle_gap_ms
     usual = int(np.median(silent[same_epoch])) if same_epoch.any() else limit
     found = np.flatnonzero(same_epoch & (silent > limit))
-    if not len(found) or usual * TIMES > limit:
+    if not len(found) or not has_rhythm(log, usual, limit):
         return
     worst = int(found[silent[found].argmax()])
     row, gap = int(log.rows[worst + 1]), int(silent[worst])

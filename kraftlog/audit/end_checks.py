@@ -14,12 +14,18 @@ from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_tex
 from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
-from kraftlog.quorum.copies import copied_first
 from kraftlog.quorum.ends import Witness
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import VOTER_SET
-from kraftlog.quorum.shortfalls import LedEpoch, is_only_noted, led_beyond, may_be_unwritten
+from kraftlog.quorum.shortfalls import (
+    LedEpoch,
+    has_lost_its_end,
+    is_only_noted,
+    led_beyond,
+    lost_end,
+    may_be_unwritten,
+)
 
 
 def _own_files(quorum: Quorum) -> Coverage:
@@ -63,10 +69,7 @@ _WITNESSES = (names.EPOCH_CHECKPOINT, names.QUORUM_STATE, names.INDEX, names.TIM
 
 def _copied_first(quorum: Quorum, log: LogView) -> bool:
     """Whether the files beside a log tell of more only because they were copied after it."""
-    found = quorum.witnesses(log)
-    if not found or may_be_unwritten(quorum, log):
-        return False
-    return copied_first(quorum, log, found[0].end_offset)
+    return has_lost_its_end(quorum, log) and lost_end(quorum, log) is None
 
 
 @check(
@@ -208,7 +211,7 @@ def _what_to_do(quorum: Quorum, log: LogView, role: str) -> tuple[Severity | Non
             "The node may start.",
         )
     furthest = quorum.witnesses(log)[0]
-    if copied_first(quorum, log, furthest.end_offset):
+    if lost_end(quorum, log) is None:
         return (
             "info",
             "The node was writing while its files were copied, and its log was copied first. "

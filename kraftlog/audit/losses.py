@@ -13,7 +13,7 @@ from kraftlog.audit.difference_checks import Side, committed_sides
 from kraftlog.audit.images import Images, meant, states_apart
 from kraftlog.explain.words import MOVES, plain_name
 from kraftlog.quorum.chain import whole_log
-from kraftlog.quorum.committed import candidates, committed_cut, whole_snapshot
+from kraftlog.quorum.committed import candidates, committed_cut, not_replaced, whole_snapshot
 from kraftlog.quorum.evidence import LossCount, Losses
 from kraftlog.quorum.history import Records, go_on
 from kraftlog.quorum.holdings import Held
@@ -153,20 +153,19 @@ class _Replays:
         image = self.images.of(cut.snapshot) if held else None
         if image is None:
             return None
-        return _but_for_alike(states_apart(held[0], image.known), held[1], image.known)
+        behind = states_apart(held[1], image.known)
+        return _but_for_alike(states_apart(held[0], image.known), behind)
 
     def _behind_logs(self, offset: int) -> _Two:
         """The states where the logs end and in the snapshot of all that is committed."""
-        whole, found = whole_snapshot(self.quorum), self.quorum
-        logs = [
-            one for one in found.peers if one.label not in {*found.tail_starts, *found.fork_starts}
-        ]
-        log = max(logs, key=lambda one: one.newness, default=None)
+        whole = whole_snapshot(self.quorum)
+        log = max(not_replaced(self.quorum), key=lambda one: one.newness, default=None)
         held = self._at(log, offset, (offset,)) if log is not None else []
         image = self.images.of(whole) if whole is not None and held else None
         if image is None:
             return None
-        return _but_for_alike(states_apart(held[0], image.known), held[0], image.known)
+        states = states_apart(held[0], image.known)
+        return _but_for_alike(states, states)
 
     def _at(self, log: LogView, offset: int, ends: tuple[int, ...]) -> list[Known]:
         """The states of a log at some offsets in their order, from the newest snapshot below
@@ -193,10 +192,10 @@ class _Replays:
         return found
 
 
-def _but_for_alike(states: tuple[State, State], held: Known, image: Known) -> _Two:
-    """Two states, but for what a log's state has as the image has it, as all may see them."""
+def _but_for_alike(states: tuple[State, State], behind: tuple[State, State]) -> _Two:
+    """A log's state and an image, but for what the log has `behind` that as the image has it."""
     before, after = states
-    missing = {(one.table, one.key) for one in meant(*states_apart(held, image))}
+    missing = {(one.table, one.key) for one in meant(*behind)}
     for one in list(differences(before, after)):
         if (one.table, one.key) not in missing:
             before.set(one.table, one.key, after.get(one.table, one.key))

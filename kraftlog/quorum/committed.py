@@ -155,14 +155,14 @@ def returning(quorum: Quorum, label: str) -> Returning:
 
 def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
     """The log that holds what is committed from an offset on, and goes on furthest."""
-    logs = [
-        log
-        for log in quorum.peers
-        if log.label not in quorum.tail_starts
-        and log.label not in quorum.fork_starts
-        and log.covers(offset, quorum.bounds.lower)
-    ]
-    return max(logs, key=lambda log: log.newness, default=None)
+    held = (log for log in not_replaced(quorum) if log.covers(offset, quorum.bounds.lower))
+    return max(held, key=lambda log: log.newness, default=None)
+
+
+def not_replaced(quorum: Quorum) -> list[LogView]:
+    """The logs that nothing at hand replaces the end of."""
+    apart = {*quorum.tail_starts, *quorum.fork_starts}
+    return [log for log in quorum.peers if log.label not in apart]
 
 
 def committed_cut(quorum: Quorum, offset: int) -> tuple[str, int] | None:

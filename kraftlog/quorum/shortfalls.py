@@ -285,7 +285,12 @@ def written_alone(quorum: Quorum) -> WrittenAlone | None:
     return None
 
 
-REGULAR, TIMES = 50, 20
+def has_rhythm(log: LogView, usual_ms: float, limit_ms: int) -> bool:
+    """Whether a log was written so regularly that a gap above a limit is none of its usual ones."""
+    return len(log.rows) >= _REGULAR and usual_ms * _TIMES <= limit_ms
+
+
+_REGULAR, _TIMES = 50, 20
 """A log of fewer batches has no rhythm; a gap is so many times the usual silence at least."""
 
 
@@ -296,7 +301,7 @@ def _writing_ms(quorum: Quorum, log: LogView, start: int) -> int:
     """
     times = log.evidence.log.max_timestamps[log.rows]
     gaps, limit = np.clip(np.diff(times), 0, None), quorum.thresholds.idle_gap_ms
-    if len(times) >= REGULAR and np.median(gaps) * TIMES <= limit:
+    if len(gaps) and has_rhythm(log, float(np.median(gaps)), limit):
         gaps[gaps > limit] = 0
     is_meant = (log.base[:-1] >= start) & (log.epochs[:-1] == log.last_epoch)
     return int(gaps[is_meant].sum())

@@ -14,7 +14,7 @@ from kraftlog.audit.triage import head
 from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
-from kraftlog.report.once import findings_once, nodes_text, order_text, sharing
+from kraftlog.report.once import called_in, findings_once, nodes_text, order_text, sharing
 from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED, NO_LEADER
 from kraftlog.simulate.restart_rows import criticals_are
 
@@ -85,7 +85,7 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
     found = list(findings)
     criticals = sum(one["severity"] == "critical" for one in found)
     asked = [(one, rows) for one, rows in grouped(found) if rows[0]["severity"] != "info"]
-    names = {row["replica"]: row["who"] for row in restart}
+    names = called_in(restart)
     nodes = tuple(_restart(restart))
     actions = [action for action, _ in asked]
     return Answers(

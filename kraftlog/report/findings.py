@@ -19,7 +19,7 @@ from kraftlog.relations import Row
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answers, answer_of
 from kraftlog.report.judgement import Judged
-from kraftlog.report.once import findings_once
+from kraftlog.report.once import called_in, findings_once
 from kraftlog.report.terminal import console_on
 from kraftlog.report.verdict import headline
 
@@ -39,7 +39,7 @@ def print_findings(
     _print_gaps(console, judged)
     _print_limits(console, judged.settings)
     if judged.verdict:
-        print_verdict(console, judged, _names(judged))
+        print_verdict(console, judged, called_in(judged.restart))
 
 
 def print_answer(console: Console, judged: Judged, limit: int | None = None) -> int:
@@ -49,7 +49,7 @@ def print_answer(console: Console, judged: Judged, limit: int | None = None) -> 
     answer = answer_of(judged.restart, judged.verdict, judged.findings)
     _print_answer(console, answer)
     findings = [answer.beside(one) for one in judged.findings]
-    return _print_groups(console, findings, limit, _names(judged))
+    return _print_groups(console, findings, limit, called_in(judged.restart))
 
 
 def _print_answer(console: Console, answer: Answers) -> None:
@@ -133,11 +133,6 @@ def print_verdict(console: Console, judged: Judged, names: Mapping[str, str]) ->
     """The last word; `names` says what replicas are called."""
     text = headline(judged.verdict, judged.findings, judged.checks, names)
     console.print(f"[bold]{escape(printable(text))}[/bold]")
-
-
-def _names(judged: Judged) -> dict[str, str]:
-    """What replicas are called."""
-    return {row["replica"]: row["who"] for row in judged.restart}
 
 
 def _print_groups(

@@ -77,6 +77,11 @@ def findings_once(findings: Iterable[Row], names: Mapping[str, str]) -> list[Row
     ]
 
 
+def called_in(restart: Iterable[Row]) -> dict[str, str]:
+    """What the rows of a restart call the replicas."""
+    return {row["replica"]: str(row["who"]) for row in restart}
+
+
 def about_text(row: Row, names: Mapping[str, str]) -> str | None:
     """Whom a finding is about, and those that are equal to it; None: the quorum."""
     labels = [one["replica"] for one in (row, *row["same"]) if one["replica"]]
@@ -89,7 +94,9 @@ def sharing(names: Sequence[str], words: str) -> str:
     return f"each of {nodes_text(names)}" if of_each else nodes_text(names)
 
 
-_OF_ONE = re.compile(r"(?<!has to cut )(?<!of )(?<!without )\b(it|its|this one)\b", re.IGNORECASE)
+_OF_ONE = re.compile(
+    r"(?<!has to cut )\b(its|this one)\b|(?<!of )(?<!without )\bit\b", re.IGNORECASE
+)
 """Words for the node itself: another one has to cut its log first, and others go on without a tail,
 or have nothing of it.
 """

@@ -18,6 +18,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rows import epoch_rows, replica_rows
 from kraftlog.relations import Row
 from kraftlog.report.judgement import Judged
+from kraftlog.report.once import called_in
 
 _ROLES = {"voter": 0, "observer": 1}
 
@@ -129,7 +130,7 @@ def names_of(replicas: Iterable[Row], restart: Iterable[Row] = ()) -> dict[str, 
     rows = list(replicas)
     count = Counter(row["node_id"] for row in rows)
     found = {row["replica"]: _name_of(row, count[row["node_id"]] == 1) for row in rows}
-    told = {row["replica"]: str(row["who"]) for row in restart}
+    told = called_in(restart)
     return found | {
         label: told[label]
         for label in found.keys() & told.keys()

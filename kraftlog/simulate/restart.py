@@ -21,7 +21,7 @@ from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.committed import committed_cut, returning
-from kraftlog.quorum.copies import copied_before, copied_first, described_alone_from
+from kraftlog.quorum.copies import copied_before, described_alone_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.joining import stuck
@@ -39,6 +39,7 @@ from kraftlog.quorum.shortfalls import (
     is_excused,
     keeping_up_now,
     led_beyond,
+    lost_end,
     too_few_hold,
     unheld_from,
     whole_voters,
@@ -377,15 +378,12 @@ class _Judge:
 
     def _forgotten(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """What a voter must not have forgotten."""
-        end = log.end_offset or 0
-        is_lost = has_lost_its_end(self.quorum, log)
-        for one in self.quorum.witnesses(log)[:1] if is_lost else ():
-            if copied_first(self.quorum, log, one.end_offset):
-                why = "its log was copied before the files beside it, while the node was writing"
-                yield Safety.UNKNOWN, why, None
-            else:
-                why = f"it has lost its log from offset {end} on: {one.words}"
-                yield Safety.UNSAFE, why, end
+        end, lost = log.end_offset or 0, lost_end(self.quorum, log)
+        if lost is not None:
+            yield Safety.UNSAFE, f"it has lost its log from offset {end} on: {lost.words}", end
+        elif has_lost_its_end(self.quorum, log):
+            why = "its log was copied before the files beside it, while the node was writing"
+            yield Safety.UNKNOWN, why, None
         yield from ((Safety.UNSAFE, why, start) for why, start in self._misremembered(log))
 
     def _misremembered(self, log: LogView) -> Iterator[tuple[str, int | None]]:

@@ -41,15 +41,7 @@ from tests.unit.audit_logs import (
 from tests.unit.faults import told
 from tests.unit.faults.evidence import EVIDENCE, fits
 from tests.unit.faults.rules import DECLARED, Used, used_by
-from tests.unit.faults.table import (
-    AT,
-    END_POSITION,
-    FAULTS,
-    LATER,
-    Fault,
-    everywhere,
-    fault,
-)
+from tests.unit.faults.table import AT, END_POSITION, FAULTS, LATER, Fault, everywhere, fault
 from tests.unit.sentences import slips
 
 # --- log ---------------------------------------------------------------------------------------
