@@ -24,11 +24,12 @@ from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.sidefiles import SIDE_FILE_LIMIT, read_meta_properties
 from kraftlog.log.storage import (
     FolderEntry,
+    Lister,
     absolute,
     as_text,
     entry_of,
     is_inside,
-    list_folder,
+    lister,
     open_file,
     real_path,
 )
@@ -153,7 +154,7 @@ def _below(root: str, without: list[Replica], left_out: list[LogFile]) -> Iterat
     if not entry.is_folder:
         raise InputError(f"{root}: it is neither a folder nor a regular file")
     visited: set[tuple[int, int]] = set()
-    waiting = [entry]
+    waiting, listed = [entry], lister(root)
     while waiting:
         folder = waiting.pop()
         if folder.identity is not None:
@@ -161,21 +162,21 @@ def _below(root: str, without: list[Replica], left_out: list[LogFile]) -> Iterat
                 continue
             visited.add(folder.identity)
         if folder.name == names.LOG_FOLDER:
-            yield _replica(root, folder)
+            yield _replica(root, folder, listed)
             continue
         try:
-            inside = list_folder(folder.path)
+            inside = listed(folder.path)
         except FileNotFoundError:
             continue
         except OSError as error:
             if folder is entry:
                 raise InputError(f"{root}: it cannot be listed ({reason_of(error)})") from error
             if folder.name != _OF_FILE_SYSTEM:
-                without.append(_without_log(root, folder, f"{UNSEEN} ({reason_of(error)})"))
+                without.append(_without_log(root, folder, f"{UNSEEN} ({reason_of(error)})", listed))
             continue
         held = {classify(one.name).kind for one in inside}
         if names.META_PROPERTIES in held and all(one.name != names.LOG_FOLDER for one in inside):
-            without.append(_without_log(root, folder, NO_SEGMENT))
+            without.append(_without_log(root, folder, NO_SEGMENT, listed))
         for one in reversed(inside):
             if _is_left_out(one, root):
                 left_out.append(_left_out("", one, root))
@@ -183,11 +184,11 @@ def _below(root: str, without: list[Replica], left_out: list[LogFile]) -> Iterat
                 waiting.append(one)
 
 
-def _without_log(root: str, folder: FolderEntry, why: str) -> Replica:
+def _without_log(root: str, folder: FolderEntry, why: str, listed: Lister) -> Replica:
     """A folder that may be a node's, and in which no metadata log is to be seen."""
     path = f"{folder.path}/{names.LOG_FOLDER}"
     label = _label(root, path)
-    files = (_no_segment(label, path, why), *_beside(label, folder.path))
+    files = (_no_segment(label, path, why), *_beside(label, folder.path, listed))
     return Replica(label, root, path, files)
 
 
@@ -282,11 +283,11 @@ def _holds_batches(entry: FolderEntry) -> bool:
         return True
 
 
-def _replica(root: str, folder: FolderEntry) -> Replica:
+def _replica(root: str, folder: FolderEntry, listed: Lister) -> Replica:
     parent = folder.path.rsplit("/", 1)[0]
     label = _label(root, folder.path)
     try:
-        inside = _as_opened([_in_log(label, one, root) for one in list_folder(folder.path)])
+        inside = _as_opened([_in_log(label, one, root) for one in listed(folder.path)])
     except FileNotFoundError:
         inside = []
     except OSError as error:
@@ -294,7 +295,7 @@ def _replica(root: str, folder: FolderEntry) -> Replica:
     kinds = {one.kind for one in inside}
     if names.LOG not in kinds and kinds & _OF_AN_OPENED_LOG:
         inside.append(_no_segment(label, folder.path, NO_SEGMENT))
-    return Replica(label, root, folder.path, (*inside, *_beside(label, parent)))
+    return Replica(label, root, folder.path, (*inside, *_beside(label, parent, listed)))
 
 
 def tell_left_out(files: Iterable[LogFile]) -> None:
@@ -347,26 +348,26 @@ def _label(root: str, folder: str) -> str:
     return holder[len(root_path) :].strip("/")
 
 
-def _beside(label: str, parent: str) -> Iterator[LogFile]:
+def _beside(label: str, parent: str, listed: Lister) -> Iterator[LogFile]:
     """The files of the node itself, beside the log's folder; meta.properties may lie one
     level up.
     """
     kinds = set()
-    for entry in _listed(parent):
+    for entry in _seen(parent, listed):
         if classify(entry.name).kind in BESIDE:
             kinds.add(classify(entry.name).kind)
             yield _log_file(label, entry, parent)
     if names.META_PROPERTIES not in kinds:
         above = parent.rsplit("/", 1)[0]
-        for entry in _listed(above):
+        for entry in _seen(above, listed):
             if classify(entry.name).kind == names.META_PROPERTIES:
                 yield _log_file(label, entry, above)
 
 
-def _listed(folder: str) -> list[FolderEntry]:
+def _seen(folder: str, listed: Lister) -> list[FolderEntry]:
     """What lies in a folder. One that cannot be listed is told of, and passed over."""
     try:
-        return list_folder(folder or "/")
+        return listed(folder or "/")
     except FileNotFoundError:
         return []
     except OSError as error:

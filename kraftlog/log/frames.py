@@ -72,6 +72,23 @@ def read_frames(buffer: Buffer, start: int, limit: int, count: int) -> Iterator[
         yield FrameFault(FaultKind.BATCH_TRAILING, max(count, 0), position, limit, detail)
 
 
+def long_records(
+    buffer: Buffer, start: int, limit: int, count: int, size_bytes: int
+) -> Iterator[tuple[int, int]]:
+    """(index, size in bytes) of the records of one batch that are longer than `size_bytes`, by their
+    lengths alone; nothing behind a broken one.
+    """
+    position = start
+    for index in range(max(count, 0)):
+        try:
+            length, body = varint(buffer, position, limit, "record length")
+            position = need(body, length, limit, "record")
+        except DecodeError:
+            return
+        if length > size_bytes:
+            yield index, length
+
+
 def _read_frame(buffer: Buffer, index: int, position: int, body: int, end: int) -> Frame:
     at = need(body, 1, end, "record attributes")
     timestamp_delta, at = varlong(buffer, at, end, "timestamp delta")

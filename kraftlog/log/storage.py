@@ -9,8 +9,9 @@ the driver and in executors; `Storage` pickles.
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol, Self
 
 from kraftlog.errors import UsageError
@@ -36,6 +37,9 @@ class FolderEntry:
     identity: tuple[int, int] | None = None
     leads_to: str | None = None
     problem: str | None = None
+
+
+Lister = Callable[[str], list[FolderEntry]]
 
 
 class FileBytes(Protocol):
@@ -186,6 +190,26 @@ def list_folder(path: str) -> list[FolderEntry]:
     return sorted(entries, key=lambda entry: entry.name)
 
 
+def lister(root: str) -> Lister:
+    """`list_folder` for many folders below a root: those of a store are listed all at once, as each
+    answer of it takes long.
+    """
+    if not is_remote(root):
+        return list_folder
+    top = root.rstrip("/")
+    below = cache(partial(_below_remote, root))
+
+    def listed(path: str) -> list[FolderEntry]:
+        path = path.rstrip("/")
+        if path != top and not path.startswith(f"{top}/"):
+            return list_folder(path)
+        if path not in below():
+            raise FileNotFoundError(path)
+        return sorted(below()[path], key=lambda entry: entry.name)
+
+    return listed
+
+
 def entry_of(path: str) -> FolderEntry | None:
     """A path's own entry; None where there is nothing."""
     if is_remote(path):
@@ -246,22 +270,32 @@ _LAST_TIME_NS = (1 << 63) - 1
 """Some file systems hold times that 64 bits of nanoseconds do not."""
 
 
-def _list_remote(path: str) -> Iterator[FolderEntry]:
+def _list_remote(path: str) -> list[FolderEntry]:
+    import pyarrow.fs as pafs
+
+    # On GCS pyarrow lists a folder among others only where an object stands for it, which no tool
+    # that copies makes; a listing of all that lies below shows it.
+    is_gcs = isinstance(filesystem_of(path)[0], pafs.GcsFileSystem)
+    return _below_remote(path, is_deep=is_gcs)[path.rstrip("/")]
+
+
+def _below_remote(path: str, *, is_deep: bool = True) -> dict[str, list[FolderEntry]]:
+    """What lies in a folder of a store and in each folder below it, by the folder's path."""
     import pyarrow.fs as pafs
 
     filesystem, inner = filesystem_of(path)
-    # On GCS pyarrow lists a folder among others only where an object stands for it, which no tool
-    # that copies makes; a listing of all that lies below shows it.
-    is_deep = isinstance(filesystem, pafs.GcsFileSystem)
-    folders: dict[str, None] = {}
+    found: dict[str, list[FolderEntry]] = {path.rstrip("/"): []}
     for info in filesystem.get_file_info(pafs.FileSelector(inner, recursive=is_deep)):
-        name, _, below = info.path[len(inner) :].strip("/").partition("/")
-        if below or info.type == pafs.FileType.Directory:
-            folders[name] = None
-        else:
-            yield _remote_entry(info, f"{path.rstrip('/')}/{name}")
-    for name in folders:
-        yield FolderEntry(name, f"{path.rstrip('/')}/{name}", is_folder=True)
+        folder, names = path.rstrip("/"), info.path[len(inner) :].strip("/").split("/")
+        for name in names if info.type == pafs.FileType.Directory else names[:-1]:
+            below = f"{folder}/{name}"
+            if below not in found:
+                found[below] = []
+                found[folder].append(FolderEntry(name, below, is_folder=True))
+            folder = below
+        if info.type != pafs.FileType.Directory:
+            found[folder].append(_remote_entry(info, f"{folder}/{names[-1]}"))
+    return found
 
 
 def _remote_entry(info: "pafs.FileInfo", path: str) -> FolderEntry:

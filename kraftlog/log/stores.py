@@ -9,9 +9,10 @@ little patience.
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from kraftlog.errors import StoreError, UsageError
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     import pyarrow.fs as pafs
 
 PATIENCE_SECONDS = 15.0
+_AT_ONCE = 16
+_Asked = TypeVar("_Asked")
+_Answer = TypeVar("_Answer")
 _GCS_SECONDS, _GCS_PATIENT_SECONDS = 5, 60
 _AZURITE = "http://127.0.0.1:10000"
 _S3, _GCS, _AZURE = "s3", "gs", "abfs"
@@ -120,6 +124,16 @@ def asked(uri: str, ask: Callable[[], Any]) -> Any:
     if errors:
         raise StoreError(f"{uri}: {_why(kind, errors[0])}") from errors[0]
     return answers[0]
+
+
+def side_by_side(
+    ask: Callable[[_Asked], _Answer], of: Iterable[_Asked], at_once: int = _AT_ONCE
+) -> list[_Answer]:
+    """What is answered for each, in order, or the error of the first that has one. Waiting for one
+    answer of a store takes longer than all the work on it.
+    """
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(ask, of))
 
 
 def why(path: str, error: Exception) -> str:

@@ -4,6 +4,7 @@ promises above the function that gives its rows. Driver side.
 In: a run, and what its rows are taken from. Out: one commit per table, once per run.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import pyarrow as pa
 
 from kraftlog.decode.tabular import repeated_text
+from kraftlog.log.stores import is_remote
 from kraftlog.pipeline.run import Run
 from kraftlog.relations import Row
 from kraftlog.tables.promise import Promise
 from kraftlog.tables.spec import CURRENT, GROWING, PER_RUN, RUN_ID, TableSpec
 
+_AT_ONCE = 8
 T = TypeVar("T")
 Rows: TypeAlias = Iterable[Row] | pa.Table
 
@@ -60,23 +63,25 @@ def tables_in(*modules: ModuleType) -> list[Derived[Any]]:
 
 def derive(run: Run, tables: Iterable[Derived[T]], source: Callable[[], T]) -> None:
     """Write the tables that this run does not hold yet, each while the rows of the next one are
-    found; `source` is asked once, where one is missing.
+    found, and several where a store is to answer; `source` is asked once, where one is missing.
     """
     missing = [one for one in tables if run.lacks(one.spec.name)]
     if not missing:
         return
-    given, written = source(), Future[int]()
-    written.set_result(0)
-    with ThreadPoolExecutor(1) as writer:
+    given, written = source(), deque[Future[int]]()
+    at_once = _AT_ONCE if is_remote(run.lake.root) else 1
+    with ThreadPoolExecutor(at_once) as writer:
         for one in missing:
             found, is_all = one.rows(given), one.spec.mode in (CURRENT, GROWING)
             if isinstance(found, Further):
                 found, is_all = found.rows, False
             rows = of_run(one.spec, found, run.run_id)
-            written.result()
+            if len(written) == at_once:
+                written.popleft().result()
             write = partial(run.lake.write, one.spec, rows, run.number, overwrite=is_all)
-            written = writer.submit(write)
-        written.result()
+            written.append(writer.submit(write))
+        for done in written:
+            done.result()
 
 
 def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.audit.told import Told, to_be_told
+from kraftlog.log.stores import side_by_side
 from kraftlog.pipeline.derive import derive, of_run
 from kraftlog.pipeline.histories import write_faults
 from kraftlog.pipeline.judged import goes_on_from
@@ -22,7 +23,7 @@ from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 from kraftlog.tables.reports import JUDGED
-from kraftlog.tables.spec import EPOCHS, LINEAGES, REPLAY_FAULTS, REPLICAS, state_tables
+from kraftlog.tables.spec import EPOCHS, LINEAGES, REPLAY_FAULTS, REPLICAS, TableSpec, state_tables
 
 _PER_RUN = ("replicas", "epochs", "replay_faults", "lineages")
 """`lineages` comes last: the next run trusts what it says of `partitions`."""
@@ -44,15 +45,14 @@ def materialize(run: Run) -> Told | None:
     goes_on = told is not None and before is not None
     states = States(lake, run.run_id, run.start_spark, told, since, _held(told))
     states.fold(found)
-    for name, spec in state_tables().items():
-        is_kept = goes_on or (name == "partitions" and states.grown_from is not None)
-        lake.commit(
-            spec,
-            states.written[name],
-            number,
-            _is_told_anew if is_kept else None,
-            overwrite=not is_kept,
-        )
+
+    def commit(spec: TableSpec) -> int:
+        is_kept = goes_on or (spec.name == "partitions" and states.grown_from is not None)
+        replaces = _is_told_anew if is_kept else None
+        added = states.written[spec.name]
+        return lake.commit(spec, added, number, replaces, overwrite=not is_kept)
+
+    side_by_side(commit, state_tables().values())
     follows = lineage_of(quorum, found)
     replicas = [{**row, "lineage": follows[row["replica"]]} for row in replica_rows(quorum)]
     if states.grown_from is not None:

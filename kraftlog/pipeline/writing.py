@@ -20,7 +20,7 @@ from kraftlog.errors import LakeError, UsageError
 from kraftlog.log import names
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.storage import absolute, refuse_below_input
-from kraftlog.log.stores import is_remote
+from kraftlog.log.stores import is_remote, side_by_side
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import inputs_of, lake_of
@@ -224,10 +224,12 @@ def compact_all(lake: Lake, tables: Iterable[TableSpec], least: int = _SMALL_FIL
 
 def expire_all(lake: Lake, lease: Lease) -> int:
     """Delete what no published version needs; how many files that were."""
-    count = 0
-    for name, version in lease.state.published[-1].versions.items():
+
+    def expired(name: str) -> int:
         known = (one.versions[name] for one in lease.state.published if name in one.versions)
-        count += expire(lake, name, min(known, default=version), lease.check)
+        return expire(lake, name, min(known), lease.check)
+
+    count = sum(side_by_side(expired, lease.state.published[-1].versions))
     # Of the register, which has no files, only the newest version counts.
     expire(lake, REGISTER, lease.state.version, lease.check)
     return count

@@ -28,7 +28,7 @@ from kraftlog.log.batch import (
     TRANSACTIONAL,
 )
 from kraftlog.log.fault import Fault, FaultKind
-from kraftlog.log.frames import FrameFault, read_frames
+from kraftlog.log.frames import long_records
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.message.catalogue import CONTROL_MARKERS, known_spec
 from kraftlog.native.kernel import Headers
@@ -38,7 +38,6 @@ from kraftlog.quorum.evidence import Content, ControlRecord, RecordIssue
 from kraftlog.state.shapes import KRAFT_VERSION as KRAFT_LEVEL
 from kraftlog.state.shapes import newer_level
 from kraftlog.state.tables import TRANSACTION_TYPES
-from kraftlog.wire import varint
 
 UNKNOWN = "unknown"
 """Kind of the issue of a record that a newer Kafka than is known here wrote: its type, its version,
@@ -185,14 +184,10 @@ def _batch_issues(
 
 def _long_records(section: Section) -> Iterator[RecordIssue]:
     """Kafka's reader takes no record that is longer than its batch is on disk."""
-    buffer, on_disk = section.buffer, section.batch_size_bytes
-    for frame in read_frames(buffer, section.start, section.end, section.header.record_count):
-        if isinstance(frame, FrameFault):
-            continue
-        size, _ = varint(buffer, frame.position, frame.end, "record length")
-        if size > on_disk:
-            text = f"record {frame.index} has {size:,} bytes, its batch on disk {on_disk:,}, and Kafka reads no record that is longer than its batch"
-            yield RecordIssue(FaultKind.COMPRESSION, frame.index, text)
+    on_disk, count = section.batch_size_bytes, section.header.record_count
+    for index, size in long_records(section.buffer, section.start, section.end, count, on_disk):
+        text = f"record {index} has {size:,} bytes, its batch on disk {on_disk:,}, and Kafka reads no record that is longer than its batch"
+        yield RecordIssue(FaultKind.COMPRESSION, index, text)
 
 
 LZ4, _LZ4_FLAGS, _INDEPENDENT = CODECS.index("lz4"), HEADER_SIZE + 4, 0x20

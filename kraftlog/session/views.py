@@ -6,16 +6,15 @@ absolute paths, and so do views.
 """
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from kraftlog.errors import PlatformError
+from kraftlog.log.stores import side_by_side
 from kraftlog.tables.place import lake_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_AT_ONCE = 8
 _NO_CLIENT = re.compile(
     r"No FileSystem for scheme|ClassNotFoundException: Class org\.apache\.hadoop\.fs\."
 )
@@ -33,8 +32,7 @@ def lake_views(spark: "SparkSession", lake: str) -> None:
         rows.createOrReplaceTempView(name)
 
     try:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(view, found.versions.items()))
+        side_by_side(view, found.versions.items())
     except Exception as error:  # py4j's, which may not be imported here
         if not _NO_CLIENT.search(str(error)):
             raise

@@ -7,6 +7,7 @@ Runs on the driver: side files are small, and reading them is bounded.
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from kraftlog.log.sidefiles import (
     read_index,
 )
 from kraftlog.log.storage import open_file, read_whole
+from kraftlog.log.stores import side_by_side
 from kraftlog.plain import reason_of
 from kraftlog.quorum.side_evidence import NODE_FILES
 
@@ -38,25 +40,27 @@ def file_rows(
     """The rows of `files`, and a fault for each side file that cannot be read or parsed. Contents
     are named under a key: a server.properties holds passwords.
     """
-    rows: list[dict[str, Any]] = []
-    faults: list[tuple[LogFile, Fault]] = []
-    for replica in replicas:
-        for file in replica.files:
-            row = _row(file)
-            try:
-                if file.problem is None and file.kind in _READ:
-                    raw = _raw(file)
-                    row["content_hash"] = content_hash(raw, id_key)
-                    row.update(_content(file, raw))
-            except FileNotFoundError:
-                faults.append((file, _fault(FaultKind.VANISHED, file, "the file is gone")))
-            except OSError as error:
-                row["problem"] = reason_of(error)
-                faults.append((file, _fault(FaultKind.UNREADABLE, file, row["problem"])))
-            except ValueError as error:
-                faults.append((file, _fault(FaultKind.FILE_FORMAT, file, str(error))))
-            rows.append(row)
-    return pa.Table.from_pylist(rows, schema=relations.FILES.schema), faults
+    files = [file for replica in replicas for file in replica.files]
+    told = side_by_side(partial(_told, id_key), files)
+    faults = [(file, fault) for file, (_, fault) in zip(files, told, strict=True) if fault]
+    return pa.Table.from_pylist([row for row, _ in told], schema=relations.FILES.schema), faults
+
+
+def _told(id_key: bytes | None, file: LogFile) -> tuple[dict[str, Any], Fault | None]:
+    row = _row(file)
+    try:
+        if file.problem is None and file.kind in _READ:
+            raw = _raw(file)
+            row["content_hash"] = content_hash(raw, id_key)
+            row.update(_content(file, raw))
+    except FileNotFoundError:
+        return row, _fault(FaultKind.VANISHED, file, "the file is gone")
+    except OSError as error:
+        row["problem"] = reason_of(error)
+        return row, _fault(FaultKind.UNREADABLE, file, row["problem"])
+    except ValueError as error:
+        return row, _fault(FaultKind.FILE_FORMAT, file, str(error))
+    return row, None
 
 
 def _row(file: LogFile) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from deltalake.table import SUPPORTED_READER_FEATURES
 
 from kraftlog.errors import LakeError, UnwritableError
+from kraftlog.log.stores import side_by_side
 from kraftlog.plain import in_line
 from kraftlog.tables.lake import WRITER, Lake, actions_of
 from kraftlog.tables.parquet import lake_filesystem
@@ -63,10 +64,13 @@ def damages(
     writer has changed a table's format.
     """
     finished = finished_run(lake, published)
-    for spec in tables:
-        found = _damage(lake, spec, published, finished, deep, opens)
-        if found is not None:
-            yield found
+
+    def look(spec: TableSpec) -> Damage | None:
+        return _damage(lake, spec, published, finished, deep, opens)
+
+    # One at a time, where whole files go through memory.
+    found = side_by_side(look, tables, 1) if deep else side_by_side(look, tables)
+    yield from (one for one in found if one is not None)
 
 
 def finished_run(lake: Lake, published: Published | None) -> int:

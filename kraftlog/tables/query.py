@@ -9,16 +9,15 @@ import base64
 import math
 import re
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from kraftlog.errors import UsageError
+from kraftlog.log.stores import side_by_side
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import lake_at
 
-_AT_ONCE = 8
 _ROWS_AT_A_TIME = 1000
 _LOCKED: dict[str, Any] = {"enable_external_access": "false", "python_enable_replacements": "false"}
 _READING = ("SELECT", "EXPLAIN")
@@ -78,9 +77,7 @@ def _words(statement: str) -> set[str]:
 
 
 def _register(database: Any, lake: Lake, tables: list[str]) -> None:
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        datasets = list(pool.map(lake.dataset, tables))
-    for name, dataset in zip(tables, datasets, strict=True):
+    for name, dataset in zip(tables, side_by_side(lake.dataset, tables), strict=True):
         database.register(name, dataset)
 
 
