@@ -13,10 +13,11 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called
+from kraftlog.audit.triage import called, put_in_place, replacement
 from kraftlog.plain import numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.copies import described_alone_from
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET
 from kraftlog.quorum.shortfalls import (
@@ -178,7 +179,7 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     advice="""Where voters are down, start first the one that the finding names, or else one that holds
     the committed offsets, with only as many others as make a majority with it, and wait until it
     leads. Do not start only the voters that the finding lists. Where no voter holds them any more, the
-    finding names a snapshot to start from, or kraftlog recover. At level warning, compare the times of the copies,
+    finding names a copy or a snapshot to start from, or kraftlog recover. At level warning, compare the times of the copies,
     and copy those voters again. At level info nothing needs to be done, unless
     log_end_lost is told of the same voter.""",
 )  # fmt: skip
@@ -202,7 +203,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             names = numbers(sorted(one.granting))
             voters = "Voter" if len(one.granting) == 1 else "Voters"
             told = f" {lost_words(objects)}" if objects is not None else ""
-            todo = _OF_ANOTHER_HISTORY if is_apart else _start_first(quorum, them)
+            todo = _OF_ANOTHER_HISTORY if is_apart else _start_first(quorum, one.log, them)
             by = "" if one.voter in quorum.holders else ", by the voter set of its own disk"
             text += f" {voters} {names} would elect it all the same{by}, and {lacks} would be lost.{told} {todo}"
             if not is_seen:
@@ -246,7 +247,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
 _OF_ANOTHER_HISTORY = "It holds another history there: see the finding of committed_data_consistent, and start no node of either before you know which one counts."
 
 
-def _start_first(quorum: Quorum, them: str) -> str:
+def _start_first(quorum: Quorum, lacking: LogView, them: str) -> str:
     """In which order voters that are down start, so that none is elected without what is committed:
     fewer others than a majority elect nobody by themselves. Of two folders of one node nobody knows
     which is the one that runs. One that has lost more behind what is committed waits for that.
@@ -259,7 +260,7 @@ def _start_first(quorum: Quorum, them: str) -> str:
         and quorum.copies_of[log.evidence.node_id] == 1
     ]
     if not sound:
-        return _if_none_holds(quorum, them)
+        return _if_none_holds(quorum, lacking, them)
     first = next((log for log in sound if lost_end(quorum, log) is None), None)
     if first is None:
         return f"{sentence(called(quorum, sound[0]))} holds {them}, but has lost the end of its log: settle its finding of log_end_lost first."
@@ -267,14 +268,16 @@ def _start_first(quorum: Quorum, them: str) -> str:
     return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads."
 
 
-def _if_none_holds(quorum: Quorum, them: str) -> str:
+def _if_none_holds(quorum: Quorum, lacking: LogView, them: str) -> str:
     """What can take the place of a voter that holds what is committed, where no other was copied."""
     missing = quorum.bounds.missing_voters
     if missing and quorum.moved_voters == list(missing):
         return f"Bring back an old disk of {voters_text(missing)} that holds {them}: else kraftlog recover builds a quorum from what remains."
     if missing:
         return f"First start a voter that holds {them}."
-    best = whole_snapshot(quorum)
+    other, best = replacement(quorum, lacking), whole_snapshot(quorum)
+    if other is not None and not quorum.is_voter(other.evidence):
+        return f"No voter at hand is whole and holds {them}: before this one starts, {put_in_place(other)}."
     if best is None:
         return f"No voter at hand is whole and holds {them}: kraftlog recover builds a quorum from what remains."
     return f"No voter at hand is whole and holds {them}: before this one starts, put {best.evidence.name} of replica {best.replica} into its log folder."

@@ -134,18 +134,30 @@ def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
             "Before this node starts, set its log folder aside and let it fetch the log again.",
             {},
         )
-    end = _may_be_committed_with(quorum, log)
-    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one, end)]
-    best = max(
-        whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
-    )
+    best = replacement(quorum, log)
     todo = (
         "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
         if best is None
-        else f"Before this node starts, put the log folder of replica {best.label} in the place of its own, with its own quorum-state in it"
+        else f"Before this node starts, {put_in_place(best)}"
     )
     told = f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
     return told, {"asks": "stop"} if best is None else {}
+
+
+def replacement(quorum: Quorum, log: LogView) -> LogView | None:
+    """The copy whose log can take the place of one that lacks what is committed, or is damaged: whole,
+    and of all that may be committed; sooner a voter's.
+    """
+    end = _may_be_committed_with(quorum, log)
+    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one, end)]
+    return max(
+        whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
+    )
+
+
+def put_in_place(other: LogView) -> str:
+    """What to do with such a copy, in words: whose vote a node casts is its own."""
+    return f"put the log folder of replica {other.label} in the place of its own, with its own quorum-state in it"
 
 
 def instead_of(

@@ -373,12 +373,24 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "voter_holds_committed_data", "critical", "3", 6, also="voter_holds_committed_data",
-    says=f"before this one starts, put {12:020d}-0000000002.checkpoint of replica 9 into its log folder",
+    says="before this one starts, put the log folder of replica 9 in the place of its own, with its own quorum-state in it.",
     sound=with_observer,
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """The same of voters that were copied later: no other one is left to be started first."""
     cut_at(START_MS + 4_000)([with_observer(nodes), *nodes])
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "3", 6, also="voter_holds_committed_data log_end_lost",
+    says=f"before this one starts, put {12:020d}-0000000002.checkpoint of replica 9 into its log folder",
+    sound=with_observer,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Of the broker's log no more is left than of theirs, and its snapshot is ahead of it."""
+    observer = with_observer(nodes)
+    cut_at(healthy_log()[-1].ms)([observer, *nodes])
+    cut(observer)
 
 
 @fault(
