@@ -67,6 +67,9 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
         with heard_or_not(sys.stdout), seldom_looked_for():
             code = work()
     except KeyboardInterrupt:
+        # One that has passed through an exec of text, as a dataclass does, counts as unhandled for
+        # Python until the next one: it would end the process by the signal, whatever we return.
+        exec("")
         return INTERRUPTED
     except Exception as error:
         if debug:
