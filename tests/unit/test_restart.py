@@ -684,6 +684,23 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
     assert [row["lost"] for row in restart_rows(bare, ())] == [[], [], []]
 
 
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_of_two_folders_of_a_disk_that_are_alike_neither_starts(
+    is_behind: bool, tmp_path: Path
+) -> None:
+    """Nothing tells them apart but their names; one that is behind is likely the old one."""
+    nodes = quorum(tmp_path)
+    shutil.copytree(nodes[1].home, tmp_path / "2-copy")
+    if is_behind:
+        cut(nodes[1], AT[11])
+    evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None))
+    findings = audit_of(Quorum(evidence)).findings
+    rows = {row["replica"]: row["verdict"] for row in restart_rows(Quorum(evidence), findings)}
+    assert {label for label, told in rows.items() if told == "unsafe"} == (
+        {"2"} if is_behind else {"2", "2-copy"}
+    )
+
+
 def test_nothing_is_said_of_a_log_that_cannot_be_read(tmp_path: Path) -> None:
     quorum(tmp_path)
     evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False)
