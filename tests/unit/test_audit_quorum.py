@@ -553,6 +553,22 @@ def test_a_snapshot_that_is_younger_than_the_copy_of_the_log(
     assert says in row.message
 
 
+@pytest.mark.parametrize(("broker", "told_as"), [(11, "1"), (0, "0")])
+def test_where_two_copies_stand_against_two_it_is_told_whose_state_is_told(
+    broker: int, told_as: str, tmp_path: Path
+) -> None:
+    nodes = [*quorum(tmp_path), Node(tmp_path, broker)]
+    nodes[3].write(healthy_log())
+    for node in nodes[2:]:
+        replace_batch(node, 10, lambda one: replace(one, values=(topic("other", 78),)).raw())
+    links = lineages(quorum_of(tmp_path))[0].links
+    (at,) = np.flatnonzero(links.base == 10)
+    assert links.logs[int(links.log[at])].label == told_as
+    says = f"Until you know, the state is told as replica {told_as} has it."
+    for name in ("committed_data_consistent", "log_matching"):
+        assert [says in one.message for one in rows_of(tmp_path, name)] == [True] * 4
+
+
 @pytest.mark.parametrize(
     ("end", "lower"),
     [(None, 9), (9, 9), (10, 14), (12, 14)],
