@@ -386,6 +386,29 @@ def test_ctrl_c_while_a_text_runs_ends_a_module_with_its_exit_code(tmp_path: Pat
     assert (done.returncode, done.stderr) == (130, _STOPPING)
 
 
+_AS_AN_OBJECT_GOES = """
+import signal, sys, time
+from kraftlog.failures import guarded
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Short:
+    def __del__(self):
+        print("at work", flush=True)
+        time.sleep(60)
+def work():
+    Short()
+    time.sleep(60)
+    return 0
+sys.exit(guarded(work))
+"""
+
+
+def test_ctrl_c_while_an_object_goes_away_is_not_lost() -> None:
+    """Python drops what is raised there: the work went on, though it was said to stop."""
+    with interrupted(_AS_AN_OBJECT_GOES) as process:
+        _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (130, _STOPPING)
+
+
 _LOGS_WHAT_IT_MEETS = """
 import logging, signal, sys, time
 from kraftlog.failures import guarded
