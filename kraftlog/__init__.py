@@ -8,7 +8,6 @@ kraftlog imports nothing else; the names of `kraftlog.api` come when they are as
 """
 
 from importlib import import_module
-from typing import Any
 
 # Written out, as `from kraftlog import relations` asks for an attribute before it imports a module:
 # to look into the interface for that name would import all of it, in the middle of another import.
@@ -32,7 +31,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """A name of the Python interface, or the version."""
     if name == "__version__":
         return _version()

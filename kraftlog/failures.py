@@ -60,13 +60,16 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     """Do the work; returns the exit code. Ctrl-C is answered at once, whatever has to be put in
     order before the end; a second one waits for nothing.
     """
-    before = _answer_interrupts()
+    before, hook = _answer_interrupts(), sys.unraisablehook
     _take_all_that_is_written()
     code = 0  # of a listing whose reader has gone: it ends quietly, as other tools do
     try:
         with heard_or_not(sys.stdout), seldom_looked_for():
             code = work()
     except KeyboardInterrupt:
+        # One that has passed through an exec of text, as a dataclass does, counts as unhandled for
+        # Python until the next one: it would end the process by the signal, whatever we return.
+        exec("")
         return INTERRUPTED
     except Exception as error:
         if debug:
@@ -82,6 +85,7 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
             silence(sys.stdout)
         if before is not None:
             signal.signal(signal.SIGINT, before)
+            sys.unraisablehook = hook
             logging.disable(logging.NOTSET)
     return code
 
@@ -124,6 +128,7 @@ def _answer_interrupts() -> Any:
 def _interrupted(number: int, frame: object) -> None:
     # First of all: who has read what follows may press again at once.
     signal.signal(signal.SIGINT, _ended)
+    sys.unraisablehook = _dropped
     # Written past the streams: the signal may come while one of them is being written.
     with suppress(OSError):
         os.write(2, _STOPPING)
@@ -132,8 +137,31 @@ def _interrupted(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
+def _dropped(one: "sys.UnraisableHookArgs") -> None:
+    """What is raised while an object goes away is dropped there, and the work would go on: an interrupt
+    is raised once more, a moment later.
+    """
+    if one.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGINT, _raised_again)
+        # To the thread itself: a system call that it waits for has to end.
+        again = signal.pthread_kill, (threading.get_ident(), signal.SIGINT)
+        later = threading.Timer(_A_MOMENT_S, *again)
+        later.daemon = True  # which work that has ended meanwhile does not wait for
+        later.start()
+    else:
+        sys.__unraisablehook__(one)
+
+
+def _raised_again(number: int, frame: object) -> None:
+    signal.signal(signal.SIGINT, _ended)
+    raise KeyboardInterrupt
+
+
 def _ended(number: int, frame: object) -> None:
     os._exit(INTERRUPTED)
+
+
+_A_MOMENT_S = 0.01
 
 
 _STOPPING = b"kraftlog: interrupted, stopping; Ctrl-C again ends it at once\n"

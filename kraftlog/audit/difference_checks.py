@@ -114,7 +114,7 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
         where = offsets_text(run.start, min(run.end, lower))
         reason = quorum.bounds.lower_reason
         apart = apart_words(quorum, log.label, side.comparison.other.label)
-        todo = "Restart neither before you know which one is right: compare with a backup."
+        todo = f"Restart neither before you know which one is right: compare with a backup.{_told_as(quorum, run.start)}"
         if side.by_majority:
             todo = f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)[0]}"
         yield _row(
@@ -244,7 +244,17 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
         alone = sorted((one.label for one in quorum.holding(log, offset)), key=natural)
         stand = "stands" if len(alone) == 1 else "stand"
         return f"{sentence(replicas_text(alone))} {stand} against the others. {fetch_again(quorum, log.label)[0]}"
-    return "No majority at hand decides: compare both with a backup before either starts."
+    return f"No majority at hand decides: compare both with a backup before either starts.{_told_as(quorum, offset)}"
+
+
+def _told_as(quorum: Quorum, offset: int) -> str:
+    """Whose records are the history, where no majority of the copies decides (`chain`)."""
+    links = quorum.chain
+    at = int(np.searchsorted(links.base, offset, "right")) - 1
+    if at < 0:
+        return ""
+    label = links.logs[int(links.log[at])].label
+    return f" Until you know, the state is told as replica {label} has it."
 
 
 @check(

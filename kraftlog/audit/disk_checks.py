@@ -29,6 +29,7 @@ from kraftlog.quorum.retention import (
     shipped_drops,
 )
 from kraftlog.quorum.settings import BETWEEN, KEPT_BYTES, KEPT_MS, SEGMENT_BYTES, SEGMENT_MS
+from kraftlog.quorum.shortfalls import stood_still_ms
 from kraftlog.quorum.snapshots import SnapshotView
 
 
@@ -48,12 +49,13 @@ def _over_logs(quorum: Quorum) -> Coverage:
     "sentry-charts#1954, KIP-630 When to Increase the LogStartOffset",
     "a node has dropped what its retention does not keep, and takes snapshots",
     action="watch", over=_over_logs, after="snapshot_too_large_to_fetch",
-    goes_by=("retention_over_percent", BETWEEN, KEPT_BYTES, KEPT_MS),
+    goes_by=("idle_gap_ms", "retention_over_percent", BETWEEN, KEPT_BYTES, KEPT_MS),
     meaning="""A node keeps more of its metadata log than its settings allow, or takes no
     snapshots any more, without which nothing can be dropped. Kafka looks at its limits once a
     minute and drops the oldest snapshot with the log below the next one. The limits are those of
     the server.properties beside the copy, else Kafka's own: 100 MiB, 7 days, a snapshot every 20
-    MiB.""",
+    MiB. A gap in a log that is written regularly adds nothing to a snapshot's age: there a clock
+    was set ahead, or the quorum stood still.""",
     advice="""Look in the node's server.log for errors of its snapshot generator and metadata
     loader, and for files that it could not delete. After a restart it takes snapshots again, but
     audit the node first. What counts here is metadata.max.retention.bytes and
@@ -94,15 +96,15 @@ def _no_snapshot(quorum: Quorum, log: LogView, limits: RetentionLimits, since: i
 
 
 def _due(
-    log: LogView, held: Sequence[SnapshotView], limits: RetentionLimits, looked: int
+    log: LogView, held: Sequence[SnapshotView], limits: RetentionLimits, looked: int, still: int
 ) -> tuple[int, list[str]]:
     """(bytes of the log and its snapshots, why the oldest snapshots should be gone), by what lay
-    there when Kafka last looked at its limits.
+    there when Kafka last looked at its limits, and without the time that need not have passed.
     """
     then = [one for one in held if (one.last_contained_timestamp or 0) <= looked]
     columns = log.evidence.log
     size = int(columns.sizes[log.rows[columns.max_timestamps[log.rows] <= looked]].sum())
-    drops = [one for one in shipped_drops(then, log, size, limits, looked) if one]
+    drops = [one for one in shipped_drops(then, log, size, limits, looked - still) if one]
     return size + sum(one.evidence.size_bytes for one in then), drops
 
 
@@ -113,10 +115,12 @@ def _not_dropped(
     # One time far ahead inside the log is none of retention's.
     newest = 0 if log.is_empty else int(log.evidence.log.max_timestamps[log.rows[-1]])
     looked = newest - CLEANED_EVERY_MS
-    size, drops = _due(log, held, limits, looked)
+    # By its own clock a node may have seen less time pass than its leader's clock tells.
+    still = stood_still_ms(quorum, log, held[0].end_offset) if held else 0
+    size, drops = _due(log, held, limits, looked, still)
     if not drops:
         return
-    age = looked - (held[0].last_contained_timestamp or looked)
+    age = looked - still - (held[0].last_contained_timestamp or looked)
     over = (
         size > limits.max_bytes * share if drops[0] == KEPT_BYTES else age > limits.max_ms * share
     )
@@ -128,7 +132,7 @@ def _not_dropped(
     why = (
         f"The log and its snapshots take {size:,} bytes, and {limits.max_bytes:,} are allowed ({KEPT_BYTES})."
         if drops[0] == KEPT_BYTES
-        else f"Its oldest snapshot is {age / DAY_MS:.1f} days older than its newest record, and {limits.max_ms / DAY_MS:.1f} days are allowed ({KEPT_MS})."
+        else f"By its log, its oldest snapshot is {age / DAY_MS:.1f} days old, and {limits.max_ms / DAY_MS:.1f} days are allowed ({KEPT_MS})."
     )
     yield BadRow(
         log.label,

@@ -189,6 +189,10 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
         is_broker = quorum.is_voter(replica) is False and quorum.is_voter(twin) is False
         twice = "one broker runs twice" if is_broker else "one voter votes twice"
         told = f"Two folders, {replica.label} and {twin.label}, {claim} If both start, {twice}: find the old copy and put it away."
+        is_as_far = newest.get(replica.label) == newest.get(twin.label)
+        is_either = is_as_far and twin.node_id == node
+        if is_either:
+            told += " Both reach as far, so that nothing here says which one that is."
         if twin.node_id != node:
             told = (
                 f"Folders {replica.label} and {twin.label} have one directory, {directory}, and name two nodes, {node} and {twin.node_id}: a disk was cloned, or a file edited. "
@@ -199,7 +203,7 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
             told,
             replica.meta_properties.path if replica.meta_properties else None,
             other_replica=twin.label,
-            evidence={"node_id": node, "directory_id": directory},
+            evidence={"node_id": node, "directory_id": directory, "either": is_either},
         )
     yield from _disks_left_behind(quorum)
     yield from _disks_together(quorum)

@@ -25,6 +25,7 @@ from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import CutOff, Quorum
 from kraftlog.quorum.retention import newest_ms
+from kraftlog.quorum.shortfalls import has_lost_its_end
 from kraftlog.quorum.snapshots import BEFORE_EPOCHS, SnapshotView
 from kraftlog.relations import moment
 from kraftlog.state.tables import TABLES
@@ -590,8 +591,9 @@ def _ends(quorum: Quorum) -> Coverage:
     state between fetching a snapshot and dropping the old log. At its next start the node drops
     the log and begins at the snapshot's end. At level info the log was copied before the snapshot
     was taken.""",
-    advice="""If a majority holds the discarded offsets, nothing needs to be done. Otherwise copy
-    the log folder before the node starts, and find out where the end of its log went.""",
+    advice="""Where the finding says that the snapshot holds what the log did, a node that was
+    killed on its way needs nothing. Otherwise copy the log folder before the node starts, and
+    find out where the end of its log went.""",
 )  # fmt: skip
 def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -609,6 +611,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
         stamp = newest.last_contained_timestamp
         live = stamp is not None and copy_explains(quorum, log, stamp)
         against = quorum.stray_snapshots.get(newest.path) or quorum.contradiction(newest)
+        takes_over = discards and against is None and _takes_over(quorum, log, newest)
         yield BadRow(
             log.label,
             f"The newest snapshot, {newest.evidence.name}, is ahead of the log, which ends at offset {end} of epoch {epoch}. "
@@ -622,6 +625,9 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
                 if live
                 else f"The file is not of this log ({against}). {_set_aside(quorum, newest)}"
                 if against is not None
+                else "The snapshot holds what they did. A node that was killed when it had fetched a snapshot leaves this. "
+                "If this one was not, keep a copy of the folder: something took the end of its log."
+                if takes_over
                 else "Find out where the end of this log went before the node starts."
             ),
             newest.path,
@@ -632,8 +638,25 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
                 "log_end_offset": end,
                 "snapshot_end_offset": newest.end_offset,
                 **({} if against is None else {"set_aside": against, "asks": "snapshot"}),
+                **({"asks": "keep"} if takes_over else {}),
             },
         )
+
+
+def _takes_over(quorum: Quorum, log: LogView, newest: SnapshotView) -> bool:
+    """Whether nothing is lost where a node begins at its snapshot's end: it is whole, another log
+    goes on from there, its own leaves the history nowhere, and no voter has lost more than that.
+    """
+    end, departs = log.end_offset or 0, {*quorum.tail_starts, *quorum.fork_starts}
+    if not newest.is_complete or newest.end_offset < end or log.label in departs:
+        return False
+    if quorum.role(log.evidence) != "observer" and has_lost_its_end(quorum, log):
+        return False
+    return any(
+        (one.start_offset or 0) <= newest.end_offset <= (one.end_offset or 0)
+        for one in quorum.peers
+        if one is not log
+    )
 
 
 @check(

@@ -5,12 +5,13 @@ looks at names, sizes and the small files only; whether the bytes are right is t
 """
 
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kraftlog.errors import InputError
 from kraftlog.log import names
-from kraftlog.log.directory import NO_SEGMENT, Replica, find_replicas
+from kraftlog.log.directory import NO_SEGMENT, Replica, find_replicas, tell_left_out
 from kraftlog.log.sidefiles import PULLED_ID, SIDE_FILE_LIMIT, read_meta_properties
 from kraftlog.log.storage import open_file
 
@@ -29,11 +30,14 @@ class Arrived:
 
 
 def arrived(out: Path) -> list[Arrived]:
-    """A row per folder below `out`, in order.
+    """A row per folder below `out`, in order; what nobody looks into is told beside them.
 
     Raises InputError where there is no such folder, or nothing in it."""
     if not out.is_dir():
         raise InputError(f"{out}: there is no such folder")
+    with suppress(InputError):  # no log has come: that is told below
+        for replica in find_replicas([str(out)]):
+            tell_left_out(replica.files)
     folders = sorted(one for one in out.iterdir() if one.is_dir())
     if not folders:
         raise InputError(f"{out}: nothing has come")

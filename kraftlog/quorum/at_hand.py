@@ -241,11 +241,12 @@ class AtHand:
         others = (one.label for one in self.peers if (one.last_epoch or 0) > epoch)
         return [self.comparisons[log.label, other] for other in others]
 
-    def surely_agree(self, one: LogView, other: LogView) -> int:
+    def surely_agree(self, one: LogView, other: LogView, *, known: int = 0) -> int:
         """How far two logs were seen to agree, up to what either of them misses; 0 where no batch
-        is seen in both, and where they are of two clusters.
+        is seen in both, and where they are of two clusters. What they miss below an offset counts
+        for nothing where all below that is known to be committed: they held it alike.
         """
-        holes = [hole.start for log in (one, other) for hole in log.holes[:1]]
+        holes = [hole.start for log in (one, other) for hole in log.holes if hole.end > known]
         if one is other:
             return min([one.end_offset or 0, *holes])
         pair = self.comparisons.get((one.label, other.label))

@@ -166,6 +166,12 @@ class Voting:
         every = (one.label for copies in self.at_hand.values() for one in copies)
         return HeldAlike(end, label, tuple(one for one in every if self.agree(label, one) >= end))
 
+    def told(self, held: HeldAlike) -> str:
+        """Who holds a prefix, in words."""
+        ids = sorted({one.voter or 0 for one in self.standings if one.label in held.holders})
+        told = ", ".join(str(one) for one in ids)
+        return f"a majority of the voters ({told}) holds the same batches"
+
     def committed_held(self) -> HeldAlike | None:
         """The largest prefix on a majority that no leader, seen or unseen, can have replaced."""
         held = self.held_by_majority()
@@ -260,10 +266,7 @@ def interval(
         lower, reason = proofs[furthest_proof], furthest_proof
     held = voting.committed_held()
     if held is not None and held.end > lower:
-        lower = held.end
-        ids = sorted({one.voter or 0 for one in voting.standings if one.label in held.holders})
-        told = ", ".join(str(one) for one in ids)
-        reason = f"a majority of the voters ({told}) holds the same batches"
+        lower, reason = held.end, voting.told(held)
     shown = lower
     if watermark is not None and watermark >= lower:
         lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"

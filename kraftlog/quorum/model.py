@@ -16,7 +16,7 @@ import numpy as np
 
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.quorum import voters as voter_sources
-from kraftlog.quorum.bounds import Bounds, interval
+from kraftlog.quorum.bounds import Bounds, Voting, interval
 from kraftlog.quorum.departures import Departures
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import EpochStart, LogView, Transaction
@@ -299,6 +299,7 @@ class Quorum(Departures):
         furthest = ends_at if is_told_all else None
         watermark = None if self.describe_is_refuted else self.committed_by_describe or None
         voting = replace(self.voting, standings=standings)
+        proofs.update(self._held_behind_holes(voting, max(proofs.values(), default=0)))
         bounds = interval(voting, proofs, watermark, furthest, self._earlier(voting))
         if self.unexplained_voters is not None:
             why = "kafka-metadata-quorum describe names other voters than the copies do"
@@ -307,6 +308,23 @@ class Quorum(Departures):
         else:
             return bounds
         return replace(bounds, upper=None, upper_reason=why)
+
+    def _held_behind_holes(self, voting: Voting, known: int) -> Iterator[tuple[str, int]]:
+        """What a majority holds alike, by why that is committed, where logs have holes in what is known
+        to be: whoever holds the same batch behind one held the same before it.
+        """
+
+        def agree(one: str, other: str) -> int:
+            return self.surely_agree(self.by_label[one], self.by_label[other], known=known)
+
+        if any(hole.end <= known for log in self.peers for hole in log.holes):
+            behind = replace(voting, agree=agree)
+            held = behind.committed_held()
+            if held is not None and held.end > known:
+                yield (
+                    f"{behind.told(held)} from offset {known} on, and all below is committed",
+                    held.end,
+                )
 
     def _proven_changes(self) -> Iterator[tuple[str, int]]:
         """The changes of voters that were committed before the next one was made, by why that is

@@ -18,6 +18,7 @@ from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.electorate import Vote
 from kraftlog.quorum.ends import Witness, known_epoch, unread_tail_bytes
 from kraftlog.quorum.epochs import offset_for_leader_epoch, vector_of
+from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, number_of
@@ -294,17 +295,33 @@ _REGULAR, _TIMES = 50, 20
 """A log of fewer batches has no rhythm; a gap is so many times the usual silence at least."""
 
 
+def _no_time(quorum: Quorum, log: LogView, gaps: Longs) -> Flags:
+    """Which gaps between the batches of a log need not be time that has passed: longer ones of a log
+    that has a rhythm. There the clock was set ahead, or the whole quorum was paused.
+    """
+    limit = quorum.thresholds.idle_gap_ms
+    is_regular = len(gaps) > 0 and has_rhythm(log, float(np.median(gaps)), limit)
+    long: Flags = (gaps > limit) & is_regular
+    return long
+
+
 def _writing_ms(quorum: Quorum, log: LogView, start: int) -> int:
     """For how long the leader of a log's last epoch wrote what the log holds from an offset on. A
-    clock that is set back takes nothing from it. Nor does a gap in a log that has a rhythm add to it:
-    there the clock was set ahead, or the whole quorum was paused.
+    clock that is set back takes nothing from it.
+    """
+    gaps = np.clip(np.diff(log.evidence.log.max_timestamps[log.rows]), 0, None)
+    is_meant = (log.base[:-1] >= start) & (log.epochs[:-1] == log.last_epoch)
+    return int(gaps[is_meant & ~_no_time(quorum, log, gaps)].sum())
+
+
+def stood_still_ms(quorum: Quorum, log: LogView, start: int) -> int:
+    """How much of the time from the batch before an offset to a log's last one need not have passed.
+    A clock that jumped ahead and was put back adds nothing; what a hole held took its time.
     """
     times = log.evidence.log.max_timestamps[log.rows]
-    gaps, limit = np.clip(np.diff(times), 0, None), quorum.thresholds.idle_gap_ms
-    if len(gaps) and has_rhythm(log, float(np.median(gaps)), limit):
-        gaps[gaps > limit] = 0
-    is_meant = (log.base[:-1] >= start) & (log.epochs[:-1] == log.last_epoch)
-    return int(gaps[is_meant].sum())
+    gaps = np.diff(np.minimum.accumulate(times[::-1])[::-1])
+    is_meant = (log.last[:-1] >= start - 1) & (log.base[1:] == log.last[:-1] + 1)
+    return int(gaps[is_meant & _no_time(quorum, log, gaps)].sum())
 
 
 def _is_partly_known(log: LogView) -> bool:

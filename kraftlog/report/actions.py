@@ -87,7 +87,7 @@ ACTIONS = (
     Action(
         "keep",
         "Keep a copy of the folder, then restart",
-        "The node does not vote, and it fetches what it has lost from the leader.",
+        "No vote depends on what the node lacks: it takes it from its own snapshot, or fetches it from the leader.",
     ),
     Action(
         "know",

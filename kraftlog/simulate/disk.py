@@ -16,7 +16,7 @@ from kraftlog.log import names
 from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import READING_KINDS, FaultKind
 from kraftlog.log.names import FILE_LIMIT_BYTES
-from kraftlog.plain import offsets_are, voters_text
+from kraftlog.plain import listed, offsets_are, voters_text
 from kraftlog.quorum.content import END_MARKER, REFUSED, UNKNOWN
 from kraftlog.quorum.epochs import EpochVector, claimed_by
 from kraftlog.quorum.evidence import (
@@ -78,7 +78,12 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
             )
         ),
         (*_bad_records(one.log, log.contents), *_begun_nowhere(quorum, log)),
-        (*_notes(log, end), *map(_not_found, misnamed), *_without_vote(quorum, log)),
+        (
+            *_notes(log, end),
+            *map(_not_found, misnamed),
+            *_without_vote(quorum, log),
+            *_beside(quorum, log),
+        ),
         tuple(_issues(one.log, log.contents, _NEWER)),
         bool(log.unread_segments),
     )
@@ -265,6 +270,17 @@ def _notes(log: LogView, end_row: int) -> Iterator[str]:
 def _not_found(path: str) -> str:
     name = path.rpartition("/")[2]
     return f"{name} is not named as Kafka names its snapshots, so Kafka does not find it"
+
+
+def _beside(quorum: Quorum, log: LogView) -> Iterator[str]:
+    """Further folders of the same node, of which only one can be the disk that it starts with. Source:
+    KafkaRaftServer.initializeLogDirs.
+    """
+    node = log.evidence.node_id
+    disks = [one for one in quorum.peers if not one.evidence.is_pulled]
+    others = [one.label for one in disks if one is not log and one.evidence.node_id == node]
+    if node is not None and log in disks and others:
+        yield f"{listed(others)} {'is' if len(others) == 1 else 'are'} of node {node} as well: start it with one of these folders only"
 
 
 def _without_vote(quorum: Quorum, log: LogView) -> Iterator[str]:

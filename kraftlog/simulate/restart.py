@@ -535,6 +535,8 @@ class _Judge:
             meanwhile = self._meanwhile(log)
             but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
             why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}"
+            if (down := self._why_down(log)) is not None:
+                why = f"nothing that is known to be committed is lost; {down}, and no majority holds {held}: start it first"
             return why + untold if missing else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
 
@@ -604,6 +606,14 @@ class _Judge:
         them = voters_text(away)
         return f"{still}{them} did not keep up with the leader"
 
+    def _why_down(self, log: LogView) -> str | None:
+        """What says that a voter was down when it was copied, or of no use to the others."""
+        if is_closed_at_end(log):
+            return "it was stopped"
+        up = self._keep_up
+        is_behind = up is not None and log.evidence.node_id not in up
+        return "it did not keep up with the leader when that was described" if is_behind else None
+
     def place(self, one: Restart) -> tuple[int, int, int]:
         """Followers before the likely leader, voters before brokers; who holds all before who does
         not, and before who has to wait until others hold what it alone holds; first of all voters
@@ -621,6 +631,6 @@ class _Judge:
             rank = -1
         if holds_alone and is_closed_at_end(log):
             rank = -2
-        if self._excused and log in self._whole:
+        if self._excused and log in self._whole and not holds_alone:
             rank = -2
         return (0 if votes else 1, rank, one.node_id or 0)

@@ -74,14 +74,16 @@ def criticals_are(count: int) -> str:
 
 def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:
     """The replicas that must not start for a finding: of a record at which nodes stop, all such nodes
-    that hold it. Another one of the history that all share is about none of them.
+    that hold it. Another one of the history that all share is about none of them; one of two folders
+    that nothing tells apart is about either.
     """
     label, offset = finding.row.replica, finding.row.offset
     if label is None or label not in quorum.by_label:
         return ()
     stops = finding.row.evidence.get("stops")
     if stops is None or offset is None:
-        return () if finding.scope == "state" else (label,)
+        either = [finding.row.other_replica] if finding.row.evidence.get("either") else []
+        return () if finding.scope == "state" else (label, *filter(None, either))
     holders = quorum.holding(quorum.by_label[label], offset)
     who = {None, "controller"} if stops == CONTROLLERS else {None, "controller", "broker"}
     return tuple(one.label for one in holders if role_of(quorum, one) in who)

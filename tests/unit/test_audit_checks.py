@@ -334,6 +334,30 @@ def _(nodes: list[Node]) -> None:
         node.checkpoint(6, 1).unlink()
 
 
+def _fetched(label: int, *, ahead: bool = True) -> Callable[[list[Node]], None]:
+    """A node that has fetched a snapshot, and did not live to drop its old log."""
+
+    def damage(nodes: list[Node]) -> None:
+        own = {one.node_id: one for one in nodes}.get(label) or Node(nodes[0].home.parent, label)
+        own.write(healthy_log())
+        for one in (*nodes, own):
+            state = snapshot(healthy_state(), 2, healthy_log()[-1].ms)
+            one.checkpoint(12, 2).write_bytes(state)
+        if ahead:
+            own.segment(6).unlink()
+            own.epochs([(1, 0)])
+            own.quorum_state(leaderId=2, leaderEpoch=2)
+
+    return damage
+
+
+for _label, _ends in ((11, "The snapshot holds what they did."), (3, "something took the end")):
+    fault(
+        "snapshot_ahead_of_log", "warning", str(_label), 0, says=_ends,
+        sound=_fetched(_label, ahead=False),
+    )(_fetched(_label))  # fmt: skip
+
+
 @fault(
     "snapshot_ahead_of_log", "warning", "1", 0, says="discards offsets 0 to 3", also="log_end_lost"
 )

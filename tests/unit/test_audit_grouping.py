@@ -164,6 +164,38 @@ def test_a_snapshot_of_another_log_is_set_aside_and_no_log_is_replaced(tmp_path:
     assert action_of(one.as_row()) == "refetch"
 
 
+@pytest.mark.parametrize(("begins", "asks"), [(12, "keep"), (13, "refetch")])
+def test_no_log_is_replaced_that_gives_way_to_a_snapshot_of_its_quorum(
+    begins: int, asks: str, tmp_path: Path
+) -> None:
+    """The others have dropped what its old log lacks, and go on from there, or further on."""
+    first, *others = quorum(tmp_path)
+    first.checkpoint(12, 2).write_bytes(snapshot(STATE, 2, healthy_log()[-1].ms))
+    first.segment(6).unlink()
+    first.epochs([(1, 0)])
+    for node in others:
+        for path in node.folder.glob("*.log"):
+            path.unlink()
+        node.segment(begins).write_bytes(Batch(begins, 2, (NO_OP,), None, LATER).raw())
+        node.epochs([(2, begins)])
+    (one,) = found(audit(tmp_path), "snapshot_ahead_of_log")
+    assert action_of(one.as_row()) == asks
+
+
+@pytest.mark.parametrize("end", [12, 14])
+def test_a_snapshot_does_not_hold_what_nobody_else_does(end: int, tmp_path: Path) -> None:
+    """The node led epoch 1, and wrote on alone, when epoch 2 began at offset 8."""
+    first = quorum(tmp_path)[0]
+    first.checkpoint(12, 2).write_bytes(snapshot(STATE, 2, healthy_log()[-1].ms))
+    first.segment(6).unlink()
+    first.segment(0).unlink()
+    alone = [Batch(base, 1, (NO_OP,), None, LATER) for base in range(8, end)]
+    first.write([*healthy_log()[:6], *alone])
+    first.epochs([(1, 0)])
+    (one,) = found(audit(tmp_path), "snapshot_ahead_of_log")
+    assert "The snapshot holds" not in one.row.message
+
+
 def test_no_restart_is_asked_for_where_a_tail_may_have_been_committed(tmp_path: Path) -> None:
     """Of two brokers, whose voters were not copied, nothing else shows it."""
     nodes = quorum(tmp_path)

@@ -553,6 +553,45 @@ def test_a_snapshot_that_is_younger_than_the_copy_of_the_log(
     assert says in row.message
 
 
+@pytest.mark.parametrize(("broker", "told_as"), [(11, "1"), (0, "0")])
+def test_where_two_copies_stand_against_two_it_is_told_whose_state_is_told(
+    broker: int, told_as: str, tmp_path: Path
+) -> None:
+    nodes = [*quorum(tmp_path), Node(tmp_path, broker)]
+    nodes[3].write(healthy_log())
+    for node in nodes[2:]:
+        replace_batch(node, 10, lambda one: replace(one, values=(topic("other", 78),)).raw())
+    links = lineages(quorum_of(tmp_path))[0].links
+    (at,) = np.flatnonzero(links.base == 10)
+    assert links.logs[int(links.log[at])].label == told_as
+    says = f"Until you know, the state is told as replica {told_as} has it."
+    for name in ("committed_data_consistent", "log_matching"):
+        assert [says in one.message for one in rows_of(tmp_path, name)] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("end", "lower"),
+    [(None, 9), (9, 9), (10, 14), (12, 14)],
+    ids=["none", "before", "at", "behind"],
+)
+def test_what_is_committed_goes_on_behind_a_hole_that_a_snapshot_covers(
+    end: int | None, lower: int, tmp_path: Path
+) -> None:
+    """Two of three voters lack offset 9. Whoever holds what follows held it, but that is not seen."""
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        replace_batch(node, 9, lambda one: b"")
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER))
+    if end is not None:
+        stamp = next(one.ms for one in healthy_log() if one.base == end - 1)
+        nodes[0].checkpoint(end, 2).write_bytes(snapshot(healthy_state(), 2, stamp))
+    found = quorum_of(tmp_path).bounds
+    assert found.lower == lower
+    why = f"a majority of the voters (1, 2, 3) holds the same batches from offset {end} on, and all below is committed"
+    assert (found.lower_reason == why) == (lower == 14)
+
+
 def test_a_newer_epoch_that_begins_after_a_batch_says_nothing_of_it(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[1].append(leader_change(12, 3, 2, LATER))

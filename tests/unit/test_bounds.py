@@ -17,6 +17,7 @@ from kraftlog.quorum.bounds import (
     fate,
     interval,
 )
+from kraftlog.quorum.epochs import EpochVector
 from tests.property.raft import shared, vector
 
 
@@ -104,6 +105,14 @@ def test_what_a_newer_epoch_contradicts_ends_the_committed_part() -> None:
     # What the log holds behind the prefix has no say in its epoch.
     copies = Copies().add(1, [1, 1, 5]).add(2, [1, 1]).add(3, [1, 2])
     assert copies.voting.committed_held() == HeldAlike(1, "1", ("1", "2", "3"))
+
+
+def test_a_newer_epoch_whose_log_begins_at_its_end_does_not_contradict_a_prefix() -> None:
+    """The log of voter 3 begins behind a snapshot that is not at hand: no batch of it is shared."""
+    copies = Copies().add(1, [1, 1, 1]).add(2, [1, 1, 1]).add(3, [])
+    *others, last = copies.standings
+    copies.standings = [*others, replace(last, vector=EpochVector(((2, 3),), 5), known_epoch=2)]
+    assert copies.voting.committed_held() == HeldAlike(3, "1", ("1", "2"))
 
 
 def test_a_newer_epoch_that_holds_the_prefix_does_not_contradict_it() -> None:

@@ -241,6 +241,26 @@ def test_what_is_missing_is_said(
     assert [problems[one] for one in ("1", "3", "11")] == [None, None, None]
 
 
+@pytest.mark.parametrize("where", ["", "2", f"2/{PARTITION}", "4"])
+def test_what_nobody_looks_into_is_named(
+    where: str, copies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An archive may hold a copy as well: beside the others, in one, or in place of one."""
+    packed = copies / where / "more.tar.gz"
+    packed.parent.mkdir(exist_ok=True)
+    packed.write_bytes(b"")
+    main(["collect", "--out", str(copies), "--check"])
+    assert f"{packed}: it is packed, and is left out" in capsys.readouterr().err
+
+
+def test_an_archive_alone_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "2.tgz").write_bytes(b"")
+    assert main(["collect", "--out", str(tmp_path), "--check"]) == 2
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/2.tgz: it is packed, and is left out" in told
+    assert f"{tmp_path}: nothing has come" in told
+
+
 def test_a_node_that_is_called_0_is_one_as_any_other(
     copies: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

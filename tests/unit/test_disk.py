@@ -284,6 +284,19 @@ def test_a_disk_under_another_node(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("directory", [1, 7])
+def test_a_node_starts_with_one_of_its_disks(directory: int, tmp_path: Path) -> None:
+    """Each answer is about one folder alone: the same disk once more, or another one."""
+    quorum(tmp_path)
+    Node(tmp_path, 7).write(healthy_log())
+    node = Node(tmp_path / "more", 1)
+    node.write(healthy_log())
+    node.meta(directory=directory)
+    assert disk(tmp_path).notes == (
+        "more/1 is of node 1 as well: start it with one of these folders only",
+    )
+
+
 def test_a_quorum_state_of_a_version_that_is_unknown(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
     for version, known in ((0, True), (1, True), (2, False)):

@@ -370,6 +370,45 @@ def test_ctrl_c_is_answered_at_once_and_a_second_one_waits_for_nothing(
         assert process.wait(20) == 130
 
 
+_IN_A_TEXT = """
+import signal, sys
+from kraftlog.failures import guarded
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(guarded(lambda: exec("signal.raise_signal(signal.SIGINT)")))
+"""
+
+
+def test_ctrl_c_while_a_text_runs_ends_a_module_with_its_exit_code(tmp_path: Path) -> None:
+    """Python itself ends by the signal then: so most imports of ours did, by their dataclasses."""
+    (tmp_path / "pressed.py").write_text(_IN_A_TEXT)
+    command, where = [sys.executable, "-m", "pressed"], {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | where)
+    assert (done.returncode, done.stderr) == (130, _STOPPING)
+
+
+_AS_AN_OBJECT_GOES = """
+import signal, sys, time
+from kraftlog.failures import guarded
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Short:
+    def __del__(self):
+        print("at work", flush=True)
+        time.sleep(60)
+def work():
+    Short()
+    time.sleep(60)
+    return 0
+sys.exit(guarded(work))
+"""
+
+
+def test_ctrl_c_while_an_object_goes_away_is_not_lost() -> None:
+    """Python drops what is raised there: the work went on, though it was said to stop."""
+    with interrupted(_AS_AN_OBJECT_GOES) as process:
+        _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (130, _STOPPING)
+
+
 _LOGS_WHAT_IT_MEETS = """
 import logging, signal, sys, time
 from kraftlog.failures import guarded

@@ -684,6 +684,23 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
     assert [row["lost"] for row in restart_rows(bare, ())] == [[], [], []]
 
 
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_of_two_folders_of_a_disk_that_are_alike_neither_starts(
+    is_behind: bool, tmp_path: Path
+) -> None:
+    """Nothing tells them apart but their names; one that is behind is likely the old one."""
+    nodes = quorum(tmp_path)
+    shutil.copytree(nodes[1].home, tmp_path / "2-copy")
+    if is_behind:
+        cut(nodes[1], AT[11])
+    evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None))
+    findings = audit_of(Quorum(evidence)).findings
+    rows = {row["replica"]: row["verdict"] for row in restart_rows(Quorum(evidence), findings)}
+    assert {label for label, told in rows.items() if told == "unsafe"} == (
+        {"2"} if is_behind else {"2", "2-copy"}
+    )
+
+
 def test_nothing_is_said_of_a_log_that_cannot_be_read(tmp_path: Path) -> None:
     quorum(tmp_path)
     evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None), replay=False)
@@ -741,6 +758,21 @@ def test_who_was_stopped_with_what_it_alone_holds_starts_first(
     order = answer_of(list(rows_of(tmp_path).values()), None, []).order or ""
     down = " If all are down already, start controller 2 first."
     assert order.endswith(down) != is_closed
+    lost = "nothing that is known to be committed is lost; "
+    waits = "but wait until another voter holds offset 12 as well, or start it first if it is down already"
+    first = "it was stopped, and no majority holds offset 12: start it first"
+    assert found["2"].reason == lost + (first if is_closed else waits)
+
+
+def test_who_is_to_wait_for_another_voter_is_not_the_first_of_them(tmp_path: Path) -> None:
+    """It holds what the others' copies lack, and one record more, on which it is to wait."""
+    behind_a_snapshot(tmp_path)[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    found = answers(tmp_path)
+    assert "wait until another voter holds offset 12 as well" in found["1"].reason
+    assert [*found] == ["3", "1", "2"], "node 2 leads"
+    assert "if it is down, start controller 1 first" in found["3"].reason
+    order = answer_of(list(rows_of(tmp_path).values()), None, []).order or ""
+    assert order.endswith("If all are down already, start controller 1 first.")
 
 
 @pytest.mark.parametrize("apart_ms", [60_000, 60_001])
@@ -1169,6 +1201,20 @@ def test_a_voter_that_does_not_keep_up_starts_first(caught_up_ms: int, tmp_path:
     first = "; it did not keep up with the leader when that was described, so start it first"
     assert ends == {"1": first, "2": still, "3": still}
     assert {label: one.order for label, one in found.items()} == {"1": 1, "3": 2, "2": 3}
+
+
+def test_who_did_not_keep_up_waits_for_nobody_with_what_it_alone_holds(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    for node in nodes[1:]:
+        copied_at(node, LATER - 500)
+    describe(nodes[1], 2, 2, 12)
+    rows = ((one, ZERO_UUID, 12, NOW, NOW) for one in (2, 3))
+    described(tmp_path, *rows, (1, ZERO_UUID, 11, NOW - 60_000, NOW - 60_000))
+    one = beside_the_leader(tmp_path)["1"]
+    why = "it did not keep up with the leader when that was described, and no majority holds offset 12: start it first"
+    told = f"nothing that is known to be committed is lost; {why}"
+    assert (one.order, one.reason) == (1, told)
 
 
 @pytest.mark.parametrize(

@@ -434,3 +434,26 @@ fault(
     "retention_keeps_up", "warning", "1", says="are allowed (metadata.max.retention.ms)",
     sound=_far_ahead,
 )(retained(metadata_max_retention_ms=3999))  # fmt: skip
+
+
+def ticking(step_ms: int, **values: object) -> Damage:
+    """A hundred seconds of no-ops behind two snapshots, in which the leader's clock makes a step."""
+
+    def damage(nodes: list[Node]) -> None:
+        two_snapshots(nodes[0])
+        late = [500 * n + (step_ms if n >= 50 else 0) for n in range(200)]
+        ticks = [Batch(12 + n, 2, (NO_OP,), None, LATER + ms) for n, ms in enumerate(late)]
+        for node in nodes:
+            node.append(*ticks)
+        settings(nodes[0], **values)
+
+    return damage
+
+
+fault(
+    "retention_keeps_up", "warning", "1", says="are allowed (metadata.max.retention.ms)",
+    sound=ticking(8 * 86_400_000, metadata_max_retention_ms=40_000),
+)(ticking(8 * 86_400_000, metadata_max_retention_ms=30_000))  # fmt: skip
+"""By the no-ops alone the older snapshot is a minute old: nothing says that the node's own clock
+made that step too. Of what it has seen pass since, half as much again is let pass.
+"""

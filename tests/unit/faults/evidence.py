@@ -119,6 +119,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "node_identity_unique": {
         "node_id": int, "folder": str, "directory_id": (str, None), "voter_id": int,
+        "either": bool,
     },
     "offsets_contiguous": {
         "base_offset": int, "expected": int, "held_intact_by": [str], "more": int,
