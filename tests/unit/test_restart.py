@@ -22,7 +22,7 @@ from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import led_beyond, written_alone
+from kraftlog.quorum.shortfalls import LedEpoch, led_beyond, written_alone
 from kraftlog.report.actions import action_of
 from kraftlog.report.answer import answer_of
 from kraftlog.report.verdict import headline
@@ -855,6 +855,22 @@ def test_a_log_that_begins_in_a_later_epoch_holds_nothing_of_one_before(tmp_path
     broker.quorum_state(leaderId=1, leaderEpoch=3)
     model = model_of(tmp_path)
     assert [led_beyond(model, log) for log in model.logs] == [None] * 4
+
+
+@pytest.mark.parametrize(("leader", "is_told"), [(2, True), (7, False), (-1, True)])
+def test_an_epoch_of_that_number_of_another_leader_is_none_of_a_node(
+    leader: int, is_told: bool, tmp_path: Path
+) -> None:
+    """What is left of an older quorum under the same cluster id shares no offset with this one."""
+    nodes = quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    broker.write([Batch(base, 2, (NO_OP,), None, START_MS - 9000) for base in (40, 41)])
+    broker.checkpoint(6, 1).unlink()
+    broker.epochs([(2, 40)])
+    broker.quorum_state(leaderId=leader, leaderEpoch=2)
+    model = model_of(tmp_path)
+    told = led_beyond(model, model.by_label[str(nodes[1].node_id)])
+    assert told == (LedEpoch(2, 42, ["9"]) if is_told else None)
 
 
 def test_a_broker_whose_end_another_history_replaces_keeps_nobody_waiting(tmp_path: Path) -> None:
