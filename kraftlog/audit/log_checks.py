@@ -295,7 +295,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 action = f"Copy its *.log files, then audit again. {_if_gone(quorum, replica)}"
             yield BadRow(
                 replica.label,
-                f"The file {problem.words}. Nothing is known of what it holds. {action}",
+                f"{problem.subject} could not be read ({problem.text}). Nothing is known of what it holds. {action}",
                 problem.path,
                 severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},
