@@ -608,6 +608,39 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
     )
 
 
+@pytest.mark.parametrize(
+    ("voters", "unread", "needed"),
+    [
+        (5, (4, 5), "{4}, or {5}"),
+        (5, (5,), ""),
+        (7, (4, 5), ""),
+        (7, (4, 5, 6), "{4}, or {5}, or {6}"),
+        (7, (4, 5, 6, 7), "2 of these: {4}, and {5}, and {6}, and {7}"),
+    ],
+)
+def test_how_many_of_those_that_may_not_help_a_majority_needs(
+    voters: int, unread: tuple[int, ...], needed: str, tmp_path: Path
+) -> None:
+    """One voter may go down while as many of the others as it takes are as they should be."""
+    every = tuple(range(1, voters + 1))
+    log = [
+        leader_change(one.base, one.epoch, one.epoch, one.ms, every, every) if one.keys else one
+        for one in healthy_log()
+    ]
+    for number in every:
+        node = Node(tmp_path, number)
+        node.write(log)
+        node.quorum_state(leaderId=2, leaderEpoch=2, currentVoters=[{"voterId": n} for n in every])
+        if number in unread:
+            (node.folder / "quorum-state").unlink()
+            (node.folder / "quorum-state").mkdir()
+    why = "nothing is lost; the other voters are a majority while they run"
+    if needed:
+        names = [f"voter {n}, of which a file could not be read" for n in range(voters + 1)]
+        why = f"nothing is lost; but while the node is down the others are a majority only with {needed.format(*names)}"
+    assert told(tmp_path, "3") == (Safety.SAFE, why, None)
+
+
 def test_a_voter_that_lags_stops_the_quorum_as_well_where_the_others_are_too_few(
     tmp_path: Path,
 ) -> None:
