@@ -194,17 +194,15 @@ class FileProblem:
     vanished: bool
 
     @property
-    def subject(self) -> str:
-        """What could not be read, as a sentence begins: where no segment is to be seen, its name is not
-        known either.
-        """
-        is_file = self.text != NO_SEGMENT and not self.text.startswith(UNLISTED)
-        return f"The file {self.path.rsplit('/', 1)[-1]}" if is_file else "The log"
+    def name(self) -> str | None:
+        """What the file is called; None where no segment is to be seen, whose name nobody knows."""
+        is_seen = self.text != NO_SEGMENT and not self.text.startswith(UNLISTED)
+        return self.path.rsplit("/", 1)[-1] if is_seen else None
 
     @property
     def words(self) -> str:
         """The same as a sentence without its full stop."""
-        return f"{self.path.rsplit('/', 1)[-1]} could not be read ({self.text})"
+        return f"{self.name or 'its log'} could not be read ({self.text})"
 
 
 @dataclass(frozen=True, slots=True)
