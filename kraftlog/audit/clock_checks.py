@@ -82,7 +82,9 @@ def timestamps(quorum: Quorum) -> Iterator[BadRow]:
 def _pattern(steps: list[_StepBack]) -> BadRow:
     backs = sorted(one.back_ms for one in steps)
     times = np.array([one.at_ms for one in steps], np.float64)
-    every = int(np.median(np.abs(np.diff(times)))) / 1000
+    # A clock may be put back by more than it has run since: only where it runs does it tell of time.
+    before = times + np.array([one.back_ms for one in steps], np.float64)
+    every = float(np.median(before[1:] - times[:-1])) / 1000
     first, last = moment(int(times.min())), moment(int(times.max()))
     span = f" between {first:%Y-%m-%d %H:%M:%S} and {last:%Y-%m-%d %H:%M:%S} UTC" * bool(
         first and last
@@ -93,7 +95,7 @@ def _pattern(steps: list[_StepBack]) -> BadRow:
     replicas = list(dict.fromkeys(label for one in steps for label in one.replicas))
     return _row(
         steps[0],
-        f"The leaders' clocks go back {count:,} times{span}, by {back} ms. The median time between two steps back is {every:,.1f} s. "
+        f"The leaders' clocks go back {count:,} times{span}, by {back} ms. Between two steps back they run for {every:,.1f} s (median). "
         f"{same:,} of the {count:,} came without a change of leader. The first is at offset {steps[0].offset}, the last at {steps[-1].offset}. {sentence(holding(replicas))} them. "
         "Look at the time service of the controllers.",
         times=count,

@@ -80,7 +80,11 @@ def logs(quorum: Quorum) -> Coverage:
 def unread(found: Iterable[LogView]) -> list[Gap]:
     """The segments that could not be read, of logs in part as of whole ones."""
     return [
-        (log.label, f"its {'log' if log.unread else one.name} cannot be read ({one.problem})")
+        (
+            log.label,
+            log.evidence.unlisted
+            or f"its {'log' if log.unread else one.name} cannot be read ({one.problem})",
+        )
         for log in found
         for one in log.unread_segments[: 1 if log.unread else None]
     ]
@@ -88,12 +92,18 @@ def unread(found: Iterable[LogView]) -> list[Gap]:
 
 def files(quorum: Quorum) -> Coverage:
     """Every replica that holds any file."""
-    return Coverage(tuple(one.label for one in quorum.replicas), (), "no file is at hand")
+    found = Coverage(tuple(one.label for one in quorum.replicas), (), "no file is at hand")
+    return found.but_for(unlisted(quorum))
+
+
+def unlisted(quorum: Quorum) -> list[Gap]:
+    """The replicas of which nobody can see what lies in their log's folder."""
+    return [(one.label, one.unlisted) for one in quorum.replicas if one.unlisted]
 
 
 def snapshots(quorum: Quorum) -> Coverage:
     """The snapshots of nodes' logs."""
-    return _snapshots(quorum.snapshots)
+    return _snapshots(quorum, quorum.snapshots)
 
 
 RECORD_ALLOWED = "snapshot_record_allowed"
@@ -111,14 +121,15 @@ def loaded_snapshots(quorum: Quorum) -> Coverage:
 
 def every_snapshot(quorum: Quorum) -> Coverage:
     """All checkpoint files, leftovers and bootstrap checkpoints included."""
-    return _snapshots(quorum.every_snapshot)
+    return _snapshots(quorum, quorum.every_snapshot)
 
 
-def _snapshots(found: Sequence[SnapshotView]) -> Coverage:
+def _snapshots(quorum: Quorum, found: Sequence[SnapshotView]) -> Coverage:
     unread = [one for one in found if one.not_read]
+    gaps = [(one.replica, f"a checkpoint cannot be read ({one.not_read})") for one in unread]
     return Coverage(
         tuple(dict.fromkeys(one.replica for one in found if not one.not_read)),
-        tuple((one.replica, f"a checkpoint cannot be read ({one.not_read})") for one in unread),
+        (*gaps, *unlisted(quorum)),
         "no checkpoint is at hand",
     )
 
@@ -170,7 +181,8 @@ def indexes(quorum: Quorum) -> Coverage:
 def _side_files(quorum: Quorum, held: list[LogView], name: str, *kinds: str) -> Coverage:
     """They are held against the logs beside them."""
     found = Coverage(tuple(one.label for one in held), (), f"no {name} is at hand")
-    return but_for_unread(quorum, found.but_for(unread(held)), *kinds)
+    gaps = (*unread(held), *unlisted(quorum))
+    return but_for_unread(quorum, found.but_for(gaps), *kinds)
 
 
 def but_for_unread(quorum: Quorum, found: Coverage, *kinds: str) -> Coverage:

@@ -46,7 +46,7 @@ def _own_files(quorum: Quorum) -> Coverage:
     gaps = [
         (
             label,
-            "no file beside its log could witness its end"
+            log.evidence.unlisted or "no file beside its log could witness its end"
             if log.evidence.segments
             else "no segment of its log was copied",
         )

@@ -293,9 +293,10 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 action = "Kafka empties it, but look at that disk."
             elif problem.text == NO_SEGMENT:
                 action = f"Copy its *.log files, then audit again. {_if_gone(quorum, replica)}"
+            what = f"file {problem.name}" if problem.name else "log"
             yield BadRow(
                 replica.label,
-                f"The file {problem.words}. Nothing is known of what it holds. {action}",
+                f"The {what} could not be read ({problem.text}). Nothing is known of what it holds. {action}",
                 problem.path,
                 severity="info" if problem.vanished else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},

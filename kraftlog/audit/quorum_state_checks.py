@@ -261,7 +261,7 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         return
     for replica, log in zip(quorum.replicas, quorum.logs, strict=True):
         file = replica.quorum_state
-        if file.unread if file is not None else not replica.is_listed:
+        if file.unread if file is not None else replica.unlisted:
             continue
         if file is not None and file.value is None:
             problem = f"cannot be read ({file.problem}), and Kafka does not start with it"

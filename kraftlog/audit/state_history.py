@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -216,13 +216,15 @@ class StateHistory:
     def _snapshots(self) -> dict[int, list[SnapshotView]]:
         """The snapshots that can be judged, by their end offset."""
         found: dict[int, list[SnapshotView]] = defaultdict(list)
+        for check, replica in product((EQUALS, AGREE), self.quorum.replicas):
+            if replica.unlisted:
+                self._skip(check, replica.label, replica.unlisted)
         for one in self.quorum.own_snapshots:
             contradiction = self.quorum.contradiction(one)
             if not one.end_offset:
                 continue
             if not one.is_complete:
-                why = f"cannot be read ({one.not_read})" if one.not_read else "is not complete"
-                self._skip(EQUALS, one.replica, f"{one.evidence.name} {why}")
+                self._skip(EQUALS, one.replica, _not_whole(one))
             elif contradiction is not None:
                 self._skip(EQUALS, one.replica, f"{one.evidence.name}: {contradiction}")
             else:
@@ -489,10 +491,14 @@ class StateHistory:
         """The same id on several replicas: what history refused, or the smaller group, is odd."""
         by_id: dict[tuple[int, int], list[SnapshotView]] = defaultdict(list)
         for one in self.quorum.own_snapshots:
-            if one.is_complete and one.end_offset:
+            if one.end_offset:
                 by_id[one.id].append(one)
         wrong = {one.path for one in self.comparisons if one.check == EQUALS}
-        for snapshots in by_id.values():
+        for every in by_id.values():
+            snapshots = [one for one in every if one.is_complete]
+            for one in every if len(every) > 1 else ():
+                if not one.is_complete:
+                    self._skip(AGREE, one.replica, _not_whole(one))
             if len(snapshots) < 2:
                 continue
             self.judged.add(AGREE)
@@ -584,6 +590,12 @@ def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:
             found = log.content(int(links.row[at]))
             for issue in found.issues if found else ():
                 yield at, issue
+
+
+def _not_whole(one: SnapshotView) -> str:
+    """Why a snapshot is not held against anything."""
+    why = f"cannot be read ({one.not_read})" if one.not_read else "is not complete"
+    return f"{one.evidence.name} {why}"
 
 
 def _labels(group: list[SnapshotView]) -> set[str]:

@@ -172,7 +172,7 @@ def _below(root: str, without: list[Replica], left_out: list[LogFile]) -> Iterat
             if folder is entry:
                 raise InputError(f"{root}: it cannot be listed ({reason_of(error)})") from error
             if folder.name != _OF_FILE_SYSTEM:
-                without.append(_without_log(root, folder, f"{UNSEEN} ({reason_of(error)})", listed))
+                without.append(_without_log(root, folder, f"{UNSEEN}: {reason_of(error)}", listed))
             continue
         held = {classify(one.name).kind for one in inside}
         if names.META_PROPERTIES in held and all(one.name != names.LOG_FOLDER for one in inside):
@@ -291,7 +291,7 @@ def _replica(root: str, folder: FolderEntry, listed: Lister) -> Replica:
     except FileNotFoundError:
         inside = []
     except OSError as error:
-        inside = [_no_segment(label, folder.path, f"{UNLISTED} ({reason_of(error)})")]
+        inside = [_no_segment(label, folder.path, f"{UNLISTED}: {reason_of(error)}")]
     kinds = {one.kind for one in inside}
     if names.LOG not in kinds and kinds & _OF_AN_OPENED_LOG:
         inside.append(_no_segment(label, folder.path, NO_SEGMENT))

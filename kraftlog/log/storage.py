@@ -3,7 +3,7 @@ they are read.
 
 In: paths or URIs. Out: folder listings and ranges of bytes. Files are never mapped into memory: a
 file that is cut while it is mapped kills the process. Nothing is ever opened for writing. Runs on
-the driver and in executors; `Storage` pickles.
+the driver and in executors, which are given paths and open them: no open file pickles.
 """
 
 import errno

@@ -178,8 +178,8 @@ def lake_key(lake: Lake) -> bytes:
     so compare from run to run.
 
     Whoever may read both the key and the tables can test guesses of a secret: share the tables'
-    folders, not this file. Raises LakeError where it is broken, or missing though a run has
-    finished: a first run that was killed leaves nothing that is kept."""
+    folders, not this file. Raises LakeError where it is broken or unreadable, or missing though a
+    run has finished: a first run that was killed leaves nothing that is kept."""
     filesystem, path = lake_filesystem(f"{lake.root.rstrip('/')}/{KEY_FILE}")
     try:
         if not filesystem.get_file_info(path).is_file:
@@ -188,11 +188,16 @@ def lake_key(lake: Lake) -> bytes:
                     f"{path}, the key of the lake's masks and names, is missing: {_BACK}"
                 )
             _make_key(filesystem, path)
+    except OSError as error:
+        raise LakeError(
+            f"{lake.root}: the lake cannot be written ({why(lake.root, error)})"
+        ) from error
+    try:
         with filesystem.open_input_stream(path) as stream:
             key = bytes(stream.read())
     except OSError as error:
         raise LakeError(
-            f"{lake.root}: the lake cannot be written ({why(lake.root, error)})"
+            f"{path}, the key of the lake's masks, cannot be read ({why(lake.root, error)}): run as its owner, or {_BACK}"
         ) from error
     if len(key) != KEY_SIZE:
         raise LakeError(f"{path}, the key of the lake's masks, is broken: {_BACK}")

@@ -128,17 +128,14 @@ class Departures(Electorate):
     def _is_committed_apart(self, comparison: Comparison, run: DifferingRun) -> bool:
         """The same where the epochs do not tell which side is older, as when a quorum is formed
         anew and begins with epoch 1 again: two sets of voters, each with a majority that holds its
-        side. The side of the older epoch, else of fewer copies, is the second one.
+        side. The side of the older epoch, else of fewer voters or copies, is the second one; else a
+        name decides that is the same for all copies of a side.
         """
         one, other = comparison.one, comparison.other
         mine, theirs = self._own_majority(one, run.start), self._own_majority(other, run.start)
         if run.equal_after or mine is None or theirs is None or mine.voters == theirs.voters:
             return False
-        return (mine.epoch, len(mine.holders), one.label) < (
-            theirs.epoch,
-            len(theirs.holders),
-            other.label,
-        )
+        return mine.rank < theirs.rank
 
     def _own_majority(self, log: LogView, offset: int) -> "_Majority | None":
         """The voters of the epoch that a log has at an offset, where most of them hold its batch;
@@ -148,10 +145,12 @@ class Departures(Electorate):
         elected = log.elections.get(int(log.epochs[index])) if index >= 0 else None
         if elected is None:
             return None
-        holders = {one.evidence.node_id for one in self.holding(log, offset)} & elected.voters
+        copies = self.holding(log, offset)
+        holders = {one.evidence.node_id for one in copies} & elected.voters
         if len(holders) <= len(elected.voters) // 2:
             return None
-        return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders))
+        labels = frozenset(one.label for one in copies)
+        return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders), labels)
 
     def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
         """Whether any of a tail of the comparison's first log can have been committed."""
@@ -383,11 +382,19 @@ class Departures(Electorate):
 
 
 class _Majority(NamedTuple):
-    """The voters of an epoch, and those of them that hold a batch of it: more than half."""
+    """The voters of an epoch, and those of them that hold a batch of it: more than half. `copies` are
+    all that do.
+    """
 
     epoch: int
     voters: frozenset[int]
     holders: frozenset[int | None]
+    copies: frozenset[str]
+
+    @property
+    def rank(self) -> tuple[int, int, int, str]:
+        """What two such sides are compared by."""
+        return self.epoch, len(self.holders), len(self.copies), min(self.copies)
 
 
 def _shown_by(comparison: Comparison, until: int) -> int:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.tabular import texts_of
 from kraftlog.log.batch import ID_SIZE
-from kraftlog.log.directory import UNLISTED, UNSEEN
+from kraftlog.log.directory import NO_SEGMENT, UNLISTED, UNSEEN
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import PULLED_ID, QuorumState, is_directory_id, refused_meta_properties
@@ -194,9 +194,15 @@ class FileProblem:
     vanished: bool
 
     @property
+    def name(self) -> str | None:
+        """What the file is called; None where no segment is to be seen, whose name nobody knows."""
+        is_seen = self.text != NO_SEGMENT and not self.text.startswith(UNLISTED)
+        return self.path.rsplit("/", 1)[-1] if is_seen else None
+
+    @property
     def words(self) -> str:
         """The same as a sentence without its full stop."""
-        return f"{self.path.rsplit('/', 1)[-1]} could not be read ({self.text})"
+        return f"{self.name or 'its log'} could not be read ({self.text})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,9 +284,12 @@ class ReplicaEvidence:
     bootstrap: SideFile | None = None
 
     @property
-    def is_listed(self) -> bool:
-        """False where the log's folder could not be listed: nothing is known of what lies in it."""
-        return not any((one.problem or "").startswith(UNLISTED) for one in self.segments)
+    def unlisted(self) -> str | None:
+        """Why the log's folder could not be listed: nothing is known of what lies in it. None where it
+        could.
+        """
+        problems = (one.problem or "" for one in self.segments)
+        return next((one for one in problems if one.startswith(UNLISTED)), None)
 
     @property
     def is_seen(self) -> bool:

@@ -45,7 +45,8 @@ class WrittenAlone(NamedTuple):
 def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     """What others hold of the newest epoch that a voter has heard of, beyond the end of its log,
     though it led that epoch; None where there is nothing, or bytes behind the end may be it. A
-    leader lags behind nobody. What others hold behind something else than it has is not of it.
+    leader lags behind nobody. What others hold behind something else than it has is not of it, nor
+    is what they have from another node that led that epoch by their own quorum-state.
     """
     epoch, end = log.last_epoch, log.end_offset or 0
     if epoch is None or known_epoch(log) != epoch or not quorum.is_voter(log.evidence):
@@ -59,7 +60,9 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     vectors = {
         one.label: vector_of(one)
         for one in quorum.peers
-        if one is not log and not quorum.comparisons[log.label, one.label].runs
+        if one is not log
+        and not quorum.comparisons[log.label, one.label].runs
+        and not _follows_another(one, epoch, log.evidence.node_id)
     }
     beyond = {
         label: found.end_offset
@@ -71,6 +74,12 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     if not beyond or copied_before(quorum, log, end):
         return None
     return LedEpoch(epoch, max(beyond.values()), sorted(beyond, key=natural))
+
+
+def _follows_another(log: LogView, epoch: int, leader: int | None) -> bool:
+    """Whether another node led an epoch by the quorum-state beside a log."""
+    state = log.evidence.state_file
+    return state is not None and state.leader_epoch == epoch and state.leader_id not in (-1, leader)
 
 
 def may_be_unwritten(quorum: Quorum, log: LogView) -> bool:

@@ -150,6 +150,8 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
 def _unseen(quorum: Quorum, image: Image) -> Iterator[tuple[str, int]]:
     """The copies that leave the history below where it is seen, or may do so."""
     for log in quorum.peers:
+        if log.is_empty:
+            continue  # What could not be read is told as that, and what holds nothing loses nothing.
         end = log.end_offset or 0
         pair = quorum.comparisons.get((log.label, image.replica))
         is_held = log.label == image.replica or (pair is not None and pair.alike_until >= end)

@@ -149,13 +149,16 @@ def _sentence(
         what = "SCRAM users" if of_users else "records"
         told.append(f"{sentence(nodes_text(who[LOSES]))} {verb} {what} {which}.")
     missing = verdict["missing_voters"] if verdict and _COPY in asked else []
+    but = "But " if {YES, LOSES} & who.keys() else ""
     if missing:
         verb = "was" if len(missing) == 1 else "were"
-        told.append(f"But {voters_text(missing)} {verb} not copied: copy before you decide.")
+        told.append(
+            sentence(f"{but}{voters_text(missing)} {verb} not copied: copy before you decide.")
+        )
     elif in_vain := _in_vain(restart):
-        told.append(f"But {in_vain}: first do what is listed under What must I do.")
+        told.append(sentence(f"{but}{in_vain}: first do what is listed under What must I do."))
     elif any(action.first for action in asked):
-        told.append("But first do what is listed under What must I do.")
+        told.append(sentence(f"{but}first do what is listed under What must I do."))
     return " ".join(told)
 
 

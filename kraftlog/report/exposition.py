@@ -18,6 +18,7 @@ from kraftlog.audit.verdict import Grade
 from kraftlog.plain import printable
 from kraftlog.relations import Row
 from kraftlog.report.judgement import Judged
+from kraftlog.report.once import count_of
 from kraftlog.report.view import offsets_behind
 
 _RESULTS = ("passed", "failed", "errored", "skipped")
@@ -125,7 +126,10 @@ def _of_verdict(verdict: Row) -> Samples:
 
 
 def _of_checks(rows: Sequence[Row]) -> Samples:
-    found = Counter((row["check"], row["severity"]) for row in rows if row["result"] == "failed")
+    found = Counter[tuple[str, str]]()
+    for row in rows:
+        if row["result"] == "failed":
+            found[row["check"], row["severity"]] += count_of([row])
     severities = Counter[str]()
     for (_, severity), count in found.items():
         severities[severity] += count

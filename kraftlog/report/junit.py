@@ -14,6 +14,7 @@ from kraftlog.config import Options
 from kraftlog.plain import counted, printable
 from kraftlog.relations import Row
 from kraftlog.report.judgement import Judged
+from kraftlog.report.once import count_of
 
 _NEVER = -1
 
@@ -50,7 +51,7 @@ def _judge(case: ET.Element, rows: list[Row], gap: str | None, limit: int, stric
     first, told = rows[0], "\n".join(map(_line, rows))
     rank = RANK[first["severity"]]
     if first["result"] == "failed" and rank <= limit:
-        count = f"{len(rows)} findings" if len(rows) > 1 else printable(first["message"])
+        count = f"{count_of(rows):,} findings" if len(rows) > 1 else printable(first["message"])
         ET.SubElement(case, "failure", type=first["severity"], message=count).text = told
     elif (
         strict

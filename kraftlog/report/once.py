@@ -57,6 +57,11 @@ def nodes_text(names: Sequence[str]) -> str:
     return ", ".join(parts) if any(" and " in one for one in parts) else listed(parts)
 
 
+def count_of(findings: Iterable[Row]) -> int:
+    """How many findings rows stand for: some count those like them, which are not told one by one."""
+    return sum(1 + int(row["evidence"].get("more") or 0) for row in findings)
+
+
 def findings_once(findings: Iterable[Row], names: Mapping[str, str]) -> list[Row]:
     """The findings in their order; equal ones as one row at the place of the first, whose `same`
     are the others, and whose `told_of` names all whom the words name. `names` says what replicas are

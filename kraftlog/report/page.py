@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from kraftlog.audit.catalogue import BY_NAME
+from kraftlog.audit.check import RANK
 from kraftlog.plain import counted, printable
 from kraftlog.relations import Row
 from kraftlog.report import churn_charts
@@ -23,7 +24,7 @@ from kraftlog.report.actions import Action, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
 from kraftlog.report.marks import full_extent, zooms
-from kraftlog.report.once import about_text, findings_once
+from kraftlog.report.once import about_text, count_of, findings_once
 from kraftlog.report.verdict import check_outcomes, headline, outcome_words, worst_severities
 from kraftlog.report.view import PageData, status_of
 
@@ -52,7 +53,10 @@ def render_page(data: PageData) -> str:
         snapshots_shown=SNAPSHOTS_SHOWN,
         state=_state(data),
         groups=groups,
-        severities=Counter(one["severity"] for one in data.findings),
+        severities={
+            severity: count_of(one for one in data.findings if one["severity"] == severity)
+            for severity in RANK
+        },
         logs=_logs(data),
         statuses={row["replica"]: status_of(data, row) for row in data.ordered},
         charts=_charts(data),

@@ -12,7 +12,7 @@ from typing import Any
 from kraftlog.audit.check import RANK
 from kraftlog.plain import counted, listed, sentence, some, voters_text
 from kraftlog.relations import Row
-from kraftlog.report.once import nodes_text
+from kraftlog.report.once import count_of, nodes_text
 
 TAIL = "uncommitted_tail_diverged"
 _NAMED = 4
@@ -148,8 +148,9 @@ def _lag(verdict: Row) -> list[str]:
 def _warnings(findings: list[Row], noun: str) -> str:
     checks = list(dict.fromkeys(row["check"] for row in findings))
     names = f" ({listed(checks)})" if len(checks) <= _NAMED else ""
-    be = "is" if len(findings) == 1 else "are"
-    return f"nothing critical was found, but there {be} {counted(len(findings), noun)} to look at{names}"
+    count = count_of(findings)
+    be = "is" if count == 1 else "are"
+    return f"nothing critical was found, but there {be} {counted(count, noun)} to look at{names}"
 
 
 def _critical(findings: list[Row], known: Mapping[str, str]) -> str:
@@ -159,9 +160,9 @@ def _critical(findings: list[Row], known: Mapping[str, str]) -> str:
     is_shared = any(row["scope"] == "state" for row in findings)
     where = f" on {nodes_text(names)}" if 0 < len(names) <= _NAMED and not is_shared else ""
     start = f", from offset {min(offsets)} on" if offsets and len(names) == 1 else ""
-    count = counted(len(findings), "critical finding")
-    what = "it" if len(findings) == 1 else "the first one"
-    return f"{count}{where}{start}: settle {what} before you restart any node"
+    count = count_of(findings)
+    what = "it" if count == 1 else "the first one"
+    return f"{counted(count, 'critical finding')}{where}{start}: settle {what} before you restart any node"
 
 
 def _tails(findings: list[Row], known: Mapping[str, str]) -> list[str]:

@@ -550,9 +550,12 @@ class _Judge:
             return ", but the quorum stands still while the node is down: the other voters at hand are not a majority"
         weak = {node: [self._falls_short(log) for log in held] for node, held in others.items()}
         needed = [f"voter {node}, {told[0]}" for node, told in weak.items() if None not in told]
-        if len(others) - len(needed) >= majority:
+        short = majority - (len(others) - len(needed))
+        if short <= 0:
             return ""
-        return f"; but while the node is down the others are a majority only with {', and '.join(needed)}"
+        few = f"{short} of these: " if 1 < short < len(needed) else ""
+        them = f", {'or' if short == 1 else 'and'} ".join(needed)
+        return f"; but while the node is down the others are a majority only with {few}{them}"
 
     def _falls_short(self, log: LogView) -> str | None:
         """Why a voter may be none of a majority now, by a copy; None where that is as it should be."""

@@ -105,10 +105,13 @@ def lease_of(
     thread.start()
     try:
         yield lease
-    except BaseException:
+    except BaseException as error:
         # What failed is told, and not that on a full disk the lease cannot be given back either.
         with suppress(LakeError):
             lease.release()
+        # Files that a successor has removed are missed first, and are not what was wrong.
+        if lease.lost and isinstance(error, Exception):
+            raise taken_over(root) from error
         raise
     else:
         lease.release()

@@ -35,6 +35,7 @@ from tests.unit.audit_logs import (
 from tests.unit.faults.ends import of_another_quorum, went_on_from_backups, went_on_without
 from tests.unit.faults.health import uuid, value
 from tests.unit.faults.table import LATER
+from tests.unit.test_directory import as_nobody
 
 FIRST = "1@host1:9093:yD7wSNglQZe1f8nw8v9c1Q"
 SECOND = "7@[::1]:9094:DmhVAByDzAsoIMGOut7ABg"
@@ -453,6 +454,26 @@ def test_what_is_of_another_quorum_is_no_part_of_the_plan(tmp_path: Path) -> Non
     assert (plan["topics"], plan["end_offset"]) == (["a", "b", "c"], 13)
     (note,) = (one for one in plan["notes"] if one.startswith("Of another quorum"))
     assert "replica 9 and 00000000000000000040-0000000004.checkpoint of replica 1." in note
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_log_that_could_not_be_read_leaves_nothing_out_of_sight(
+    is_listed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it begins is known by the name of its segment at most."""
+    nodes = quorum(tmp_path / "old")
+    nodes[0].segment(0).unlink()
+    if is_listed:
+        deny(monkeypatch, nodes[0])
+    else:
+        as_nobody(monkeypatch, [nodes[0].folder])
+    plan = recover(tmp_path / "old", tmp_path / "new")
+    told = [one for one in plan["unknown"] if " of 1 " in one or "What 1 holds" in one]
+    what = "00000000000000000006.log could not be read (Permission denied)"
+    if not is_listed:
+        what = "its log could not be read (its folder cannot be listed: Permission denied)"
+    again = "Make it readable or copy it again, then plan anew"
+    assert told == [f"What 1 holds: {what}. {again}: it may hold what no other copy does."]
 
 
 def test_what_could_not_be_read_is_told_before_a_new_quorum_is_built(

@@ -37,7 +37,18 @@ def test_a_clock_that_is_put_back_again_and_again_is_one_pattern(tmp_path: Path)
     assert (evidence["back_ms_least"], evidence["back_ms_most"]) == (900, 900)
     assert evidence["offsets"] == list(range(13, 53, 2))
     assert "20 times" in one.row.message
-    assert "between two steps back is 30.0 s" in one.row.message
+    assert "Between two steps back they run for 30.9 s (median)." in one.row.message
+
+
+def test_a_clock_that_is_put_back_by_more_than_it_ran_is_one_pattern(tmp_path: Path) -> None:
+    """Every minute by five: each step lies four minutes before the one before it."""
+    times = [LATER + 500 * n - 300_000 * (n // 120) for n in range(120 * 6)]
+    log = [Batch(12 + n, 2, (NO_OP,), None, ms) for n, ms in enumerate(times)]
+    for node in quorum(tmp_path):
+        node.append(*log)
+    (one,) = found(audit(tmp_path), "timestamps_monotonic")
+    assert one.row.evidence["offsets"] == list(range(132, 732, 120))
+    assert "by 299,500 ms. Between two steps back they run for 59.5 s (median)." in one.row.message
 
 
 def test_clocks_that_go_forward_are_no_finding(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kraftlog.audit.coverage import BASE, Coverage, JudgedRange, judged_ranges
 from kraftlog.audit.verdict import Grade, Lag, Verdict, lagging, verdict_of
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import NO_SEGMENT, find_replicas
+from kraftlog.log.directory import NO_SEGMENT, UNLISTED, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.model import Quorum
@@ -32,9 +32,11 @@ from tests.unit.audit_logs import (
     snapshot,
     topic,
 )
+from tests.unit.audit_logs import found as found_of
 from tests.unit.faults.ends import cut, writes_alone
 from tests.unit.faults.health import broker, on_its_disks
 from tests.unit.faults.table import AT, LATER
+from tests.unit.test_directory import as_nobody
 
 
 def quorum_of(
@@ -217,6 +219,40 @@ def unread(node: Node, base: int) -> None:
     """A segment that is listed, and that nobody can read: of its size nothing is known either."""
     node.segment(base).unlink(missing_ok=True)
     node.segment(base).symlink_to(node.home / "absent")
+
+
+BESIDE = ("file_readable", "log_end_lost", "epoch_checkpoint_agrees", "epoch_within_quorum_state",
+          "snapshot_header_first", "snapshot_leftover", "snapshots_agree", "snapshot_equals_replay",
+          "snapshot_record_allowed", "quorum_state_present", "log_matching")  # fmt: skip
+
+
+def test_nothing_has_passed_of_a_folder_that_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what lies in it: no name of a file in it is told either."""
+    node = quorum(tmp_path)[1]
+    as_nobody(monkeypatch, [node.folder])
+    result = audit(tmp_path)
+    gap = f"2: {UNLISTED}: Permission denied"
+    assert {check for check, why in result.verdict.not_judged if why == gap} >= {*BESIDE}
+    (told,) = found_of(result, "file_readable")
+    assert told.severity == "critical"
+    begins = f"The log could not be read ({UNLISTED}: Permission denied). "
+    assert told.row.message.startswith(begins)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_snapshot_that_is_not_whole_agrees_with_none_of_its_id(
+    reads: bool, tmp_path: Path
+) -> None:
+    node = quorum(tmp_path)[1]
+    file = node.checkpoint(6, 1)
+    raw = snapshot([healthy_log()[1], healthy_log()[3]], 1, START_MS + 3000, footer=False)
+    file.unlink()
+    file.write_bytes(raw) if reads else file.symlink_to(node.home / "absent")
+    gaps = dict(audit(tmp_path).verdict.not_judged)
+    why = "is not complete" if reads else "cannot be read (it is a link that leads nowhere)"
+    assert gaps["snapshots_agree"] == gaps["snapshot_equals_replay"] == f"2: {file.name} {why}"
 
 
 IN_PART = ("batch_crc_valid", "record_decodes", "log_matching", "epoch_checkpoint_agrees",

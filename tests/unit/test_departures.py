@@ -21,7 +21,7 @@ from tests.unit.audit_logs import (
     leader_change,
     snapshot,
 )
-from tests.unit.test_audit_quorum import quorum_of
+from tests.unit.test_audit_quorum import found, quorum_of
 
 LATER = START_MS + 20_000
 AT = 9
@@ -112,3 +112,28 @@ def test_of_voters_at_hand_none_led_later(tmp_path: Path) -> None:
     written(tmp_path, 2, [one for one in healthy_log() if one.base < AT], 3, 3)
     written(tmp_path, 3, begun(3, 3, (2, 3)), 3, 3)
     assert quorum_of(tmp_path).fork_starts == {"1": AT}
+
+
+@pytest.mark.parametrize(
+    ("sides", "second"),
+    [
+        ({1: (1, 12), 2: (2, 11)}, (1, 12)),
+        ({1: (1, 3), 2: (2,)}, (2,)),
+        ({3: (3, 1), 2: (2,)}, (2,)),
+    ],
+)
+def test_a_second_history_is_that_of_all_copies_of_its_side(
+    sides: dict[int, tuple[int, ...]], second: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Two nodes were started alone, under one cluster id, and others follow them: no copy is told apart
+    from those that hold the same, whatever they are called.
+    """
+    for leader, numbers in sides.items():
+        ms, alone = START_MS + leader, (leader,)
+        log = [leader_change(0, 1, leader, ms, alone, alone), Batch(1, 1, (NO_OP,), None, ms)]
+        for number in numbers:
+            node = written(tmp_path, number, log, 1, leader)
+            node.quorum_state(leaderId=leader, leaderEpoch=1, currentVoters=[{"voterId": leader}])
+    assert quorum_of(tmp_path).fork_starts == {str(one): 0 for one in second}
+    told = found(audit(tmp_path), "committed_data_consistent")
+    assert {one.row.replica for one in told} == {str(one) for one in second}

@@ -161,7 +161,7 @@ def test_a_folder_that_cannot_be_listed_ends_nothing(
     for label, why in (("node-3", UNLISTED), (shut[1].name, UNSEEN)):
         (log,) = found[label].files
         assert log.kind == names.LOG
-        assert log.problem == f"{why} (Permission denied)"
+        assert log.problem == f"{why}: Permission denied"
     told = capsys.readouterr().err
     assert "shut: it cannot be listed" in told
     assert "\x1b" not in told
@@ -425,5 +425,5 @@ def test_a_split_metadata_directory_that_cannot_be_listed_is_its_nodes(
     shut.chmod(0)
     as_nobody(monkeypatch, [shut])
     (lost,) = [one for one in find_replicas([str(tmp_path)]) if one.label != "1"]
-    assert (lost.label, lost.files[0].problem) == ("2/metadata", f"{UNSEEN} (Permission denied)")
+    assert (lost.label, lost.files[0].problem) == ("2/metadata", f"{UNSEEN}: Permission denied")
     assert names.META_PROPERTIES in kinds(lost)

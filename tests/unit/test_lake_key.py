@@ -5,8 +5,10 @@ under it tells nobody of secrets.
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Never
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pytest
 
 from kraftlog.cli import main
@@ -19,6 +21,7 @@ from kraftlog.log.directory import find_replicas, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.message.catalogue import spec_of
+from kraftlog.pipeline import run
 from kraftlog.pipeline.keeping import lake_damage
 from kraftlog.pipeline.run import lake_key
 from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
@@ -57,6 +60,24 @@ def test_a_broken_key_is_refused(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(LakeError, match="is broken"):
         lake_key(Lake(str(tmp_path)))
     assert (tmp_path / KEY).read_bytes() == content
+
+
+def test_a_key_that_may_not_be_read_is_not_a_lake_that_may_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read everything: refuse what the mode forbids to all others."""
+    lake = Lake(str(tmp_path))
+    lake_key(lake)
+    (tmp_path / KEY).chmod(0)
+
+    class Refusing(pafs.LocalFileSystem):
+        def open_input_stream(self, path: str) -> Never:
+            raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(run, "lake_filesystem", lambda path: (Refusing(), path))
+    told = rf"{KEY}, the key of the lake's masks, cannot be read \(.*Permission denied.*\): run as its owner, or put its backup back"
+    with pytest.raises(LakeError, match=told):
+        lake_key(lake)
 
 
 def test_a_lake_of_which_only_a_killed_first_run_began_gets_its_key(tmp_path: Path) -> None:

@@ -170,6 +170,26 @@ def test_an_owner_learns_that_it_was_taken_over(tmp_path: Path) -> None:
             lease.check()
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_whatever_a_stalled_owner_misses_it_was_taken_over(is_known: bool, tmp_path: Path) -> None:
+    """Its successor has rewritten the tables that it reads, and removed their files; whether it has
+    heard so, or asks only now.
+    """
+    missed = LakeError("a file of this table cannot be read")
+
+    def stall(error: BaseException) -> None:
+        with hold(str(tmp_path / type(error).__name__)) as one:
+            assert one.register.advance(replace(one.state, version=one.state.version + 1))
+            one.lost = is_known
+            raise error
+
+    with pytest.raises(LakeError, match="taken the lake over") as told:
+        stall(missed)
+    assert told.value.__cause__ is missed
+    with pytest.raises(KeyboardInterrupt):
+        stall(KeyboardInterrupt())
+
+
 def take_turns(root: str, turns: int) -> None:
     """Count in a file, with a gap between reading and writing that only a lease closes."""
     counter = Path(root) / "count"

@@ -229,10 +229,10 @@ def test_a_folder_that_cannot_be_listed_may_be_a_copy(
     result = audit_of(found)
     told, *others = sorted(result.findings, key=lambda one: one.row.replica != "4")
     assert (told.check, told.severity, told.row.replica) == ("file_readable", "warning", "4")
-    assert f"({UNSEEN} (Permission denied))" in told.row.message
+    assert f"({UNSEEN}: Permission denied)" in told.row.message
     assert [one.row.message for one in others] == sound
     gaps = dict(result.verdict.not_judged)
-    assert "4: its log cannot be read" in gaps["batch_crc_valid"]
+    assert gaps["batch_crc_valid"] == f"4: {UNSEEN}: Permission denied"
     assert {one.safety for one in restarts(found) if one.replica != "4"} == {Safety.SAFE}
 
 

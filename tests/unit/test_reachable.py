@@ -284,3 +284,22 @@ def test_what_is_not_reached_is_found(tmp_path: Path) -> None:
     found = unreached(read(files), {("kraftlog.live", "")}, set())
     names = "alone live.Kind.idle live.TWO live.forgotten live.idle_too low.unused"
     assert [one for one, _ in found] == [f"kraftlog.{name}" for name in names.split()]
+
+
+OF_KAFKA = {"PartitionChangeBuilder"}
+"""Classes of Kafka that documents of ours name."""
+
+
+def test_classes_that_docstrings_name_are_there() -> None:
+    trees = [ast.parse(path.read_text()) for path in module_files(ROOT).values()]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    known = OF_KAFKA.copy()
+    named = set()
+    for node in nodes:
+        known.update(
+            getattr(node, field) for field in ("id", "attr", "name") if hasattr(node, field)
+        )
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            told = ast.get_docstring(node) or ""
+            named.update(re.findall(r"`([A-Z][A-Z0-9]*[a-z]\w*)`", told))
+    assert named <= known

@@ -733,6 +733,9 @@ def test_headlines_of_findings() -> None:
         "node."
     )
     assert "on broker 3, from" in told([bad], [], {"a/3": "broker 3"}, verdict="critical")
+    many = bad | {"evidence": {"more": 380}}
+    begins = "382 critical findings on replica a/3, from offset 7 on: settle the first one"
+    assert told([bad, many], [], {}, verdict="critical").startswith(begins)
     storm = finding("election_storm", "1", "warning")
     assert told([storm], [], {}, verdict="attention") == (
         "Nothing critical was found, but there is 1 warning to look at (election_storm)."

@@ -22,7 +22,7 @@ from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import led_beyond, written_alone
+from kraftlog.quorum.shortfalls import LedEpoch, led_beyond, written_alone
 from kraftlog.report.actions import action_of
 from kraftlog.report.answer import answer_of
 from kraftlog.report.verdict import headline
@@ -608,6 +608,39 @@ def test_a_voter_that_lags_and_one_whose_stop_stops_the_quorum(tmp_path: Path) -
     )
 
 
+@pytest.mark.parametrize(
+    ("voters", "unread", "needed"),
+    [
+        (5, (4, 5), "{4}, or {5}"),
+        (5, (5,), ""),
+        (7, (4, 5), ""),
+        (7, (4, 5, 6), "{4}, or {5}, or {6}"),
+        (7, (4, 5, 6, 7), "2 of these: {4}, and {5}, and {6}, and {7}"),
+    ],
+)
+def test_how_many_of_those_that_may_not_help_a_majority_needs(
+    voters: int, unread: tuple[int, ...], needed: str, tmp_path: Path
+) -> None:
+    """One voter may go down while as many of the others as it takes are as they should be."""
+    every = tuple(range(1, voters + 1))
+    log = [
+        leader_change(one.base, one.epoch, one.epoch, one.ms, every, every) if one.keys else one
+        for one in healthy_log()
+    ]
+    for number in every:
+        node = Node(tmp_path, number)
+        node.write(log)
+        node.quorum_state(leaderId=2, leaderEpoch=2, currentVoters=[{"voterId": n} for n in every])
+        if number in unread:
+            (node.folder / "quorum-state").unlink()
+            (node.folder / "quorum-state").mkdir()
+    why = "nothing is lost; the other voters are a majority while they run"
+    if needed:
+        names = [f"voter {n}, of which a file could not be read" for n in range(voters + 1)]
+        why = f"nothing is lost; but while the node is down the others are a majority only with {needed.format(*names)}"
+    assert told(tmp_path, "3") == (Safety.SAFE, why, None)
+
+
 def test_a_voter_that_lags_stops_the_quorum_as_well_where_the_others_are_too_few(
     tmp_path: Path,
 ) -> None:
@@ -887,6 +920,22 @@ def test_a_log_that_begins_in_a_later_epoch_holds_nothing_of_one_before(tmp_path
     broker.quorum_state(leaderId=1, leaderEpoch=3)
     model = model_of(tmp_path)
     assert [led_beyond(model, log) for log in model.logs] == [None] * 4
+
+
+@pytest.mark.parametrize(("leader", "is_told"), [(2, True), (7, False), (-1, True)])
+def test_an_epoch_of_that_number_of_another_leader_is_none_of_a_node(
+    leader: int, is_told: bool, tmp_path: Path
+) -> None:
+    """What is left of an older quorum under the same cluster id shares no offset with this one."""
+    nodes = quorum(tmp_path)
+    broker = Node(tmp_path, 9)
+    broker.write([Batch(base, 2, (NO_OP,), None, START_MS - 9000) for base in (40, 41)])
+    broker.checkpoint(6, 1).unlink()
+    broker.epochs([(2, 40)])
+    broker.quorum_state(leaderId=leader, leaderEpoch=2)
+    model = model_of(tmp_path)
+    told = led_beyond(model, model.by_label[str(nodes[1].node_id)])
+    assert told == (LedEpoch(2, 42, ["9"]) if is_told else None)
 
 
 def test_a_broker_whose_end_another_history_replaces_keeps_nobody_waiting(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from kraftlog.tables import whole
 from kraftlog.tables.parquet import make_folder_of
 from tests.bare import ROOT
 from tests.golden.cases import PARTITION, Replica
+from tests.unit.audit_logs import Batch, quorum, remove_acl
 
 QUORUM = str(ROOT / "examples" / "quorum")
 Samples = dict[tuple[str, ...], float]
@@ -57,6 +58,19 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_of(told: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (told / "rows").read_text().splitlines()]
+
+
+def test_findings_that_are_not_told_one_by_one_are_counted(tmp_path: Path) -> None:
+    """Of one kind twenty are told of a replica, and the last says how many more there are."""
+    for node in quorum(tmp_path / "in"):
+        node.append(Batch(12, 2, tuple(remove_acl(number) for number in range(33))))
+    files = {name: tmp_path / name for name in ("a.prom", "a.xml")}
+    options = ["--metrics-file", str(files["a.prom"]), "--junit-file", str(files["a.xml"])]
+    assert main(["audit", "--input", str(tmp_path / "in"), *options]) == 1
+    found = parsed(files["a.prom"].read_text())
+    assert found["kraftlog_findings"][("critical",)] == 33
+    assert found["kraftlog_check_findings"]["references_exist", "critical"] == 33
+    assert 'message="33 findings"' in files["a.xml"].read_text()
 
 
 def test_metrics_are_what_the_audit_says(told: Path) -> None:
@@ -177,7 +191,7 @@ def verdict(not_judged: list[list[str]]) -> dict[str, Any]:
 def row(check: str, severity: str, result: str, message: str = "why") -> dict[str, Any]:
     return {
         "check": check, "severity": severity, "scope": "log", "result": result,
-        "message": message, "replica": "1",
+        "message": message, "replica": "1", "evidence": {},
     }  # fmt: skip
 
 
