@@ -5,10 +5,12 @@ looked up once, when the first of them asks. Runs on the driver.
 """
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ from kraftlog.log.stores import why
 from kraftlog.pipeline.disk_changes import disk_changes
 from kraftlog.pipeline.evidence import recorded_quorum
 from kraftlog.pipeline.lake_records import LakeRecords
+from kraftlog.plain import tell_once
 from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.lineages import Lineage, lineages
@@ -201,6 +204,10 @@ def lake_key(lake: Lake) -> bytes:
         ) from error
     if len(key) != KEY_SIZE:
         raise LakeError(f"{path}, the key of the lake's masks, is broken: {_BACK}")
+    if isinstance(filesystem, pafs.LocalFileSystem) and Path(path).stat().st_mode & stat.S_IROTH:
+        tell_once(
+            f"{path}, the key of the lake's masks, may be read by everybody, who can test guesses of a secret by it: let nobody but its owner read it (chmod 600)"
+        )
     return key
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kraftlog.audit.check import RANK
+from kraftlog.audit.state_rules import CONTROLLERS, NODES
 from kraftlog.plain import counted, listed, sentence, some, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.once import count_of, nodes_text
@@ -146,11 +147,21 @@ def _lag(verdict: Row) -> list[str]:
 
 
 def _warnings(findings: list[Row], noun: str) -> str:
+    """How many there are to look at, and no comfort where nodes stop at what one of them tells of."""
     checks = list(dict.fromkeys(row["check"] for row in findings))
     names = f" ({listed(checks)})" if len(checks) <= _NAMED else ""
     count = count_of(findings)
     be = "is" if count == 1 else "are"
-    return f"nothing critical was found, but there {be} {counted(count, noun)} to look at{names}"
+    told = f"there {be} {counted(count, noun)} to look at{names}"
+    stopping = [row for row in findings if "stops" in row["evidence"]]
+    if not stopping:
+        return f"nothing critical was found, but {told}"
+    who = NODES if any(row["evidence"]["stops"] == NODES for row in stopping) else CONTROLLERS
+    where = min((row["offset"] for row in stopping if row["offset"] is not None), default=None)
+    is_one = count_of(stopping) == 1
+    at = "" if where is None else f", {'at' if is_one else 'the first at'} offset {where:,}"
+    what = "there is a record" if is_one else "there are records"
+    return f"{what} at which {who} stop{at}: settle that before you restart any that has it. {sentence(told)}"
 
 
 def _critical(findings: list[Row], known: Mapping[str, str]) -> str:

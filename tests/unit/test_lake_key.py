@@ -47,6 +47,17 @@ def test_a_key_is_made_once_and_its_owner_s_alone(tmp_path: Path) -> None:
     assert (folder / KEY).stat().st_mode & 0o777 == 0o600
 
 
+def test_a_key_that_everybody_may_read_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = Lake(str(tmp_path))
+    key = lake_key(lake)
+    for mode, is_told in ((0o600, False), (0o640, False), (0o644, True)):
+        (tmp_path / KEY).chmod(mode)
+        assert lake_key(lake) == key
+        assert ("may be read by everybody" in capsys.readouterr().err) == is_told
+
+
 def test_keys_made_at_once_are_one(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     with ThreadPoolExecutor(8) as pool:

@@ -740,6 +740,20 @@ def test_headlines_of_findings() -> None:
     assert told([storm], [], {}, verdict="attention") == (
         "Nothing critical was found, but there is 1 warning to look at (election_storm)."
     )
+    stops = finding("record_rules", "1", "warning", offset=12, evidence={"stops": "nodes"})
+    assert told([storm, stops], [], {}, verdict="attention") == (
+        "There is a record at which nodes stop, at offset 12: settle that before you restart any that has it. "
+        "There are 2 warnings to look at (election_storm and record_rules)."
+    )
+    later = finding(
+        "references_exist", None, "warning", offset=1700, evidence={"stops": "controllers"}
+    )
+    assert told([later], [], {}, verdict="attention").startswith(
+        "There is a record at which controllers stop, at offset 1,700: settle that"
+    )
+    assert told([later, stops], [], {}, verdict="attention").startswith(
+        "There are records at which nodes stop, the first at offset 12: settle that"
+    )
     errored = {"check": "log_matching", "result": "errored"}
     text = told([], [errored], {}, verdict="attention")
     assert text == "1 check could not be run: log_matching."
