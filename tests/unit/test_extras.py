@@ -18,9 +18,9 @@ from tests.bare import AUDIT, ROOT, built_wheel, environment, packages, required
 from tests.documents import DOCS
 from tests.fake_controller import FakeController, serving
 from tests.lakes import CUT
-from tests.unit.test_object_store import bucket
+from tests.unit.test_object_store import bucket, store
 
-__all__ = ["bucket"]
+__all__ = ["bucket", "store"]
 
 QUORUM = str(ROOT / "examples" / "quorum")
 AUDITING = [
@@ -164,9 +164,9 @@ def test_a_store_of_objects_needs_no_extra(
     auditing: Path, wheel: Path, tmp_path: Path, bucket: str
 ) -> None:
     assert not required(wheel, "s3")
-    store, inner = pafs.FileSystem.from_uri(f"{bucket}/quorum")
+    filesystem, inner = pafs.FileSystem.from_uri(f"{bucket}/quorum")
     # Older pyarrow waits for ever where files are more than threads (apache/arrow, issue 15233).
-    pafs.copy_files(QUORUM, inner, destination_filesystem=store, use_threads=False)
+    pafs.copy_files(QUORUM, inner, destination_filesystem=filesystem, use_threads=False)
     line = f"audit --input {bucket}/quorum"
     code, size, err = answers(auditing, tmp_path, [line])[line]
     assert (code, size > 1000) == (0, True), err
