@@ -250,7 +250,7 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
 def _told_as(quorum: Quorum, offset: int) -> str:
     """Whose records are the history, where no majority of the copies decides (`chain`)."""
     links = quorum.chain
-    at = int(np.searchsorted(links.base, offset, "right")) - 1
+    at = links.link_at(offset)
     if at < 0:
         return ""
     label = links.logs[int(links.log[at])].label

@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from kraftlog.audit.state_rules import Issue
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import StateIssue
@@ -83,7 +81,7 @@ class Issues:
 def placed_in(quorum: Quorum, chain: Chain, issues: Issues) -> Iterator[StateIssue]:
     """Each issue with one copy of its record, and all replicas that hold it."""
     for offset, told in issues.told():
-        at = int(np.searchsorted(chain.base, offset, "right")) - 1
+        at = chain.link_at(offset)
         log, row = chain.logs[int(chain.log[at])], int(chain.row[at])
         replicas = {"replicas": list(_holders(quorum, chain, at))}
         index = offset - int(chain.base[at])

@@ -10,7 +10,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -132,6 +131,8 @@ def side_by_side(
     """What is answered for each, in order, or the error of the first that has one. Waiting for one
     answer of a store takes longer than all the work on it.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(at_once) as pool:
         return list(pool.map(ask, of))
 

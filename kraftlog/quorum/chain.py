@@ -43,6 +43,11 @@ class Chain:
         after = int(np.searchsorted(self.base, end, "left")) if start < end else first
         return first, max(first, after)
 
+    def link_at(self, offset: int) -> int:
+        """The link whose batch holds an offset; −1 where none does."""
+        first, after = self.between(offset, offset + 1)
+        return first if first < after else -1
+
     def column(self, name: str) -> Longs:
         """Of each link's batch what a column of `BatchColumns` says."""
         found = np.empty(len(self), np.int64)

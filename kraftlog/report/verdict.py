@@ -157,8 +157,9 @@ def _warnings(findings: list[Row], noun: str) -> str:
     if not stopping:
         return f"nothing critical was found, but {told}"
     who = NODES if any(row["evidence"]["stops"] == NODES for row in stopping) else CONTROLLERS
-    where = min((row["offset"] for row in stopping if row["offset"] is not None), default=None)
-    is_one = count_of(stopping) == 1
+    offsets = {row["offset"] for row in stopping}  # which all who hold a record tell of
+    where = min((one for one in offsets if one is not None), default=None)
+    is_one = len(offsets) == 1 and count_of(stopping) == len(stopping)
     at = "" if where is None else f", {'at' if is_one else 'the first at'} offset {where:,}"
     what = "there is a record" if is_one else "there are records"
     return f"{what} at which {who} stop{at}: settle that before you restart any that has it. {sentence(told)}"

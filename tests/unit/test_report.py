@@ -754,6 +754,10 @@ def test_headlines_of_findings() -> None:
     assert told([later, stops], [], {}, verdict="attention").startswith(
         "There are records at which nodes stop, the first at offset 12: settle that"
     )
+    # Each replica that holds it tells of one record.
+    assert told([stops, stops | {"replica": "2"}], [], {}, verdict="attention").startswith(
+        "There is a record at which nodes stop, at offset 12: settle that"
+    )
     errored = {"check": "log_matching", "result": "errored"}
     text = told([], [errored], {}, verdict="attention")
     assert text == "1 check could not be run: log_matching."
