@@ -7,7 +7,8 @@ In: replicas as `log.directory` finds them. Out: `QuorumEvidence`. Memory as `qu
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kraftlog.audit.losses import Cut, apart_in, cuts_of, losses_of
+from kraftlog.audit.images import Images, Stations
+from kraftlog.audit.losses import Cut, apart_in, cuts_of, losses_of, stations_of
 from kraftlog.audit.state_history import judge_history
 from kraftlog.audit.told import Told
 from kraftlog.config import Thresholds
@@ -18,6 +19,7 @@ from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.evidence import Described, QuorumEvidence
 from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
+from kraftlog.state.standing import Topics
 
 
 def collect(
@@ -41,7 +43,10 @@ def with_state(
     """The evidence of a quorum with what the history of its state shows, and what goes with the ends
     of logs: those that findings tell of, and further `cuts`.
     """
-    state = judge_history(quorum, records, told)
-    losses = losses_of(quorum, records, dict.fromkeys([*cuts_of(quorum), *cuts]))
-    found = replace(state, losses=losses, apart=apart_in(quorum, records))
+    cuts = list(dict.fromkeys([*cuts_of(quorum), *cuts]))
+    images = Images(records, Topics()) if told is None else told.images
+    stations = Stations(images, stations_of(quorum, cuts))
+    state = judge_history(quorum, records, told, stations)
+    losses = losses_of(quorum, records, cuts, stations)
+    found = replace(state, losses=losses, apart=apart_in(quorum, records, stations))
     return replace(quorum.evidence, state=found)

@@ -79,6 +79,29 @@ class Images:
             pa.default_memory_pool().release_unused()  # tasks need it meanwhile
 
 
+@dataclass(slots=True)
+class Stations:
+    """Offsets of the shared history at which its state will be asked for once more, and the states
+    there, as far as the way through it comes by and knows them for sure.
+    """
+
+    images: Images
+    offsets: frozenset[int] = frozenset()
+    states: dict[int, Known] = field(default_factory=dict)
+
+    @classmethod
+    def none(cls, records: Records) -> "Stations":
+        """Where nothing has gone through the history before."""
+        return cls(Images(records, Topics()))
+
+    def pass_by(self, offset: int, known: Known) -> None:
+        """Keep the state at an offset that is asked for; not within a transaction, where what it
+        hides is not all known.
+        """
+        if offset in self.offsets and known.small.open_since is None:
+            self.states[offset] = known.fork()
+
+
 def doubt_of(view: SnapshotView) -> str | None:
     """What a newer Kafka wrote into a snapshot, so that its state is not known whole."""
     batches = view.evidence.batches

@@ -2,7 +2,8 @@
 
 In: a quorum, where its records are read from, and the offset from which on a replica loses its log.
 Out: `Losses`. The state with those records is held against the state without them, by columns; the
-fold begins at the newest snapshot below the cut, so that it costs what lies behind that. Source:
+fold begins where the shared history has left its state at the cut, or at the newest snapshot below
+it, so that it costs what lies behind that. Source:
 KIP-630 "Changes to Leader Election", KAFKA-1211.
 """
 
@@ -10,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kraftlog.audit.difference_checks import Side, committed_sides
-from kraftlog.audit.images import Images, meant, states_apart
+from kraftlog.audit.images import Stations, meant, states_apart
 from kraftlog.explain.words import MOVES, plain_name
-from kraftlog.quorum.chain import whole_log
+from kraftlog.quorum.chain import tells_as, whole_log
 from kraftlog.quorum.committed import candidates, committed_cut, not_replaced, whole_snapshot
 from kraftlog.quorum.evidence import LossCount, Losses
 from kraftlog.quorum.history import Records, go_on
@@ -22,7 +23,6 @@ from kraftlog.quorum.model import CutOff, Quorum
 from kraftlog.quorum.shortfalls import beyond_voters
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known
-from kraftlog.state.standing import Topics
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TOPIC_RESOURCE
 
@@ -30,6 +30,8 @@ NAMES_KEPT = 100
 """So many names of one kind are kept; all are counted."""
 PAIRS_KEPT = 4
 """So many pairs of copies that differ in committed data are told by name."""
+STATIONS_KEPT = 8
+"""At so many offsets the shared history leaves its state, some tens of MB each in a large cluster."""
 _BY_ITSELF = frozenset({"brokers", "controllers", "producer_ids"})
 """Tables that the nodes write again by themselves when they start or register; that one was
 unregistered they do not.
@@ -65,9 +67,19 @@ def cuts_of(quorum: Quorum) -> list[Cut]:
     return list(dict.fromkeys(found))
 
 
-def losses_of(quorum: Quorum, records: Records, cuts: Iterable[Cut]) -> dict[Cut, Losses]:
+def stations_of(quorum: Quorum, cuts: Iterable[Cut]) -> frozenset[int]:
+    """Where the shared history is to leave its state, so that what follows need not begin at a
+    snapshot: where copies part from it. Of the first few, as each is a state of its own.
+    """
+    sides = [one.run.start for one in _sides(quorum).values()][:PAIRS_KEPT]
+    return frozenset(list(dict.fromkeys([*sides, *(at for _, at in cuts)]))[:STATIONS_KEPT])
+
+
+def losses_of(
+    quorum: Quorum, records: Records, cuts: Iterable[Cut], stations: Stations | None = None
+) -> dict[Cut, Losses]:
     """What goes with the end of each log, or that its state there cannot be rebuilt."""
-    replays = _Replays(quorum, records)
+    replays = _Replays(quorum, records, stations)
     found = {}
     for of, offset in cuts:
         states = replays.of_cut(of, offset)
@@ -83,11 +95,13 @@ def lost_fields(
     return None if states is None else differences(*states)
 
 
-def apart_in(quorum: Quorum, records: Records) -> dict[tuple[str, str], Losses]:
+def apart_in(
+    quorum: Quorum, records: Records, stations: Stations | None = None
+) -> dict[tuple[str, str], Losses]:
     """What copies that differ in committed data have otherwise than those that they are held
     against, at the end of what both hold: of the first few pairs, as each takes two replays.
     """
-    replays = _Replays(quorum, records)
+    replays = _Replays(quorum, records, stations)
     found = {}
     for names, side in list(_sides(quorum).items())[:PAIRS_KEPT]:
         states = replays.of_both(side)
@@ -122,9 +136,10 @@ _Two = tuple[State, State] | None
 class _Replays:
     """Where the states of a quorum's logs come from; a snapshot is loaded once for all of them."""
 
-    def __init__(self, quorum: Quorum, records: Records) -> None:
+    def __init__(self, quorum: Quorum, records: Records, stations: Stations | None = None) -> None:
         self.quorum, self.records = quorum, records
-        self.images = Images(records, Topics())
+        self.stations = stations or Stations.none(records)
+        self.images = self.stations.images
 
     def of_both(self, side: Side) -> _Two:
         """The states of the other copy and of the one that stands against it."""
@@ -168,21 +183,15 @@ class _Replays:
         return _but_for_alike(states, states)
 
     def _at(self, log: LogView, offset: int, ends: tuple[int, ...]) -> list[Known]:
-        """The states of a log at some offsets in their order, from the newest snapshot below
-        `offset` on, of whatever copy; none where they cannot be rebuilt.
+        """The states of a log at some offsets in their order, from the nearest one below `offset`
+        that is known; none where they cannot be rebuilt.
         """
         held, own = Held.shared(self.quorum, log), whole_log(log)
-        base, known = held.base_for(offset), Known(self.images.topics)
-        reached, found = 0, list[Known]()
-        if base is not None:
-            image = self.images.of(base)
-            if image is None:
-                return []
-            known, reached = image.known.fork(), base.end_offset
-        elif not held.begins_at_zero:
+        begun = self._begun(held, offset)
+        if begun is None or held.reach(begun[1]) < ends[-1]:
             return []
-        if held.reach(reached) < ends[-1]:
-            return []
+        known, reached = begun
+        found = list[Known]()
         for end in ends:
             windows = self.records.windows(own, *own.between(reached, end))
             reached = go_on(known.advance, windows, reached, end)
@@ -190,6 +199,21 @@ class _Replays:
                 return []
             found.append(known.fork() if end != ends[-1] else known)
         return found
+
+    def _begun(self, held: Held, offset: int) -> tuple[Known, int] | None:
+        """The nearest state of a log below an offset, and where: one that the way through the shared
+        history has left, where the log holds just that from its newest snapshot on, of whatever
+        copy, or else the snapshot's.
+        """
+        base = held.base_for(offset)
+        start = 0 if base is None else base.end_offset
+        for at in sorted(self.stations.states, reverse=True):
+            if start < at <= offset and tells_as(held.log, self.quorum.chain, start, at):
+                return self.stations.states[at].fork(), at
+        if base is None:
+            return (Known(self.images.topics), 0) if held.begins_at_zero else None
+        image = self.images.of(base)
+        return None if image is None else (image.known.fork(), start)
 
 
 def _but_for_alike(states: tuple[State, State], behind: tuple[State, State]) -> _Two:

@@ -22,7 +22,7 @@ from kraftlog.audit import state_checks
 from kraftlog.audit.check import checks_in
 from kraftlog.audit.coverage import BASE, RECORD_ALLOWED
 from kraftlog.audit.image_checks import AGREE, EQUALS
-from kraftlog.audit.images import Images, SnapshotImage, are_equal, doubt_of, images_apart
+from kraftlog.audit.images import SnapshotImage, Stations, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
 from kraftlog.audit.told import Compared, Snapshot, Told, content_of
 from kraftlog.audit.watch import Rules
@@ -46,7 +46,6 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.known import Known
 from kraftlog.state.shapes import METADATA_VERSION
-from kraftlog.state.standing import Topics
 from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow, ahead
 
@@ -101,8 +100,11 @@ class _Stop:
 class StateHistory:
     """The fold over one quorum's history. Where a run has `told` it, no record is read again."""
 
-    def __init__(self, quorum: Quorum, records: Records, told: Told | None = None) -> None:
+    def __init__(
+        self, quorum: Quorum, records: Records, stations: Stations, told: Told | None = None
+    ) -> None:
         self.quorum, self.records, self.told = quorum, records, told
+        self.stations = stations
         self.chain = quorum.chain
         self.issues = Issues()
         self.compared: dict[Snapshot, Compared] = {}
@@ -111,7 +113,7 @@ class StateHistory:
         self.skipped: list[tuple[str, str, str]] = []
         self.judged: set[str] = set()
         self.ranges: list[tuple[int, int]] = []
-        self._images = Images(records, Topics()) if told is None else told.images
+        self._images = stations.images
         self._topics = self._images.topics
         self._rules = Rules.over(self.chain, self.issues, quorum.thresholds)
         self._stops, self._doubts = _remarks(self.chain)
@@ -139,7 +141,8 @@ class StateHistory:
         waiting = self._snapshots()
         reached: int | None = None
         upper = self.quorum.bounds.upper
-        for first, after in self._parts({*waiting, *(() if upper is None else (upper,))}):
+        halts = {*waiting, *self.stations.offsets, *(() if upper is None else (upper,))}
+        for first, after in self._parts(halts):
             base = int(self.chain.base[first])
             if reached is None and base == 0:
                 label = self.chain.logs[int(self.chain.log[first])].label
@@ -151,6 +154,7 @@ class StateHistory:
             self._meet(waiting, base)
             self._follow(first, after)
             reached = int(self.chain.end[after - 1])
+            self._pass_by(reached)
             if reached == upper:
                 self._take_health(reached)
         self._meet(waiting, reached)
@@ -174,6 +178,12 @@ class StateHistory:
             self._health,
             refusals=refusals,
         )
+
+    def _pass_by(self, offset: int) -> None:
+        """Leave the state to who asks for it here, where nothing can contradict it any more."""
+        for line in self._lines if len(self._lines) == 1 else ():
+            if line.known is not None and line.doubt is None and not line.is_open:
+                self.stations.pass_by(offset, line.known)
 
     def _take_health(self, offset: int) -> None:
         """What the state at an offset says: the newest that can be committed."""
@@ -612,14 +622,17 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def judge_history(quorum: Quorum, records: Records, told: Told | None = None) -> StateEvidence:
-    """Everything that the state checks need to know. What a run has told of the history is taken as
-    it is, as long as nothing contradicts it.
+def judge_history(
+    quorum: Quorum, records: Records, told: Told | None = None, stations: Stations | None = None
+) -> StateEvidence:
+    """Everything that the state checks need to know, and on the way the states at some `stations`.
+    What a run has told of the history is taken as it is, as long as nothing contradicts it.
     """
+    stations = stations or Stations.none(records)
     if told is not None:
         with suppress(NotTold):
-            history = StateHistory(quorum, records, told)
+            history = StateHistory(quorum, records, stations, told)
             found = history.run()
             told.compared, told.refusals = history.compared, history.refusals
             return found
-    return StateHistory(quorum, records).run()
+    return StateHistory(quorum, records, stations).run()

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kraftlog.audit.images import Images
 from kraftlog.audit.issues import Issues
+from kraftlog.audit.losses import cuts_of, stations_of
 from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.log.batch import content_hash
 from kraftlog.quorum.evidence import KeyDifference, SnapshotRefusal
@@ -155,8 +156,13 @@ def to_be_told(quorum: Quorum, stretch: Stretch, records: Records) -> Told | Non
         if one.end_offset and start <= one.end_offset <= end
     }
     asked = {*ends, health, end}
-    if sum(ends.get(one, max(ends.values(), default=0)) for one in asked) > MOST_VERSIONS:
+    most = max(ends.values(), default=0)
+    kept = sum(ends.get(one, most) for one in asked)
+    if kept > MOST_VERSIONS:
         return None
+    parting = {at for at in stations_of(quorum, cuts_of(quorum)) if start <= at <= end} - asked
+    if kept + len(parting) * most <= MOST_VERSIONS:
+        asked |= parting
     rules = Rules.over(quorum.chain, Issues(), quorum.thresholds)
     snapshots = tuple(one for one in quorum.credible_snapshots if start < one.end_offset <= end)
     return Told(stretch, health, tuple(sorted(asked)), rules, Images(records, Topics()), snapshots)

@@ -129,6 +129,18 @@ def holds(log: LogView, links: Chain, at: Longs) -> Flags:
     return found
 
 
+def tells_as(log: LogView, links: Chain, start: int, end: int) -> bool:
+    """Whether a log holds just the batches of some links from one offset to another, and these follow
+    each other without a hole.
+    """
+    first, after = links.between(start, end)
+    if first == after or log.is_empty:
+        return False
+    whole = links.base[first] <= start and links.end[after - 1] == end
+    follow = links.base[first + 1 : after] == links.end[first : after - 1]
+    return bool(whole and follow.all() and holds(log, links, np.arange(first, after)).all())
+
+
 def expected_bases(links: Chain) -> Longs:
     """The offset at which its controller took each batch to begin: it counts what it writes itself,
     and not the control batches that KRaft puts in front within the epoch, such as voters' records.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.images import Images
+from kraftlog.audit.images import Images, Stations
 from kraftlog.audit.state_history import StateHistory
 from kraftlog.audit.told import Told
 from kraftlog.decode.redaction import Redactor
@@ -57,7 +57,8 @@ def told_by(run: Run) -> Told | None:
 
 
 def judged(run: Run, told: Told | None) -> StateEvidence:
-    return StateHistory(run.quorum, run.records, told).run()
+    stations = Stations.none(run.records) if told is None else Stations(told.images)
+    return StateHistory(run.quorum, run.records, stations, told).run()
 
 
 @pytest.mark.parametrize("case", WHOLE)
