@@ -14,6 +14,8 @@ from pathlib import Path
 import pyarrow.fs as pafs
 import pytest
 
+from tests.bare import ROOT
+
 _CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -69,7 +71,8 @@ def s3_server(**settings: str) -> Iterator[Store]:
     `settings` are moto's own variables."""
     port = free_port()
     server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        [sys.executable, "-m", "tests.moto_s3", str(port)],
+        cwd=ROOT,
         env=os.environ | settings,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
