@@ -8,11 +8,11 @@ be wrong with the others. Removals in crowds are the one rule that keeps somethi
 
 from bisect import bisect_left, bisect_right, insort
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
-from itertools import islice, takewhile
+from itertools import accumulate, islice, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -505,8 +505,14 @@ def _removal(table: str, value: Data) -> Change:
     return Change(table, TABLE[table].key_of(value), value, None)
 
 
-TOLD = 8
-"""So many names stand in a sentence; the evidence has more."""
+TOLD, TOLD_LENGTH = 8, 120
+"""So many names stand in a sentence, as far as they are no longer in all; the evidence has more."""
+
+
+def told_of(names: Sequence[str]) -> int:
+    """How many of some names stand in a sentence: one at least."""
+    lengths = accumulate(map(len, names[:TOLD]))
+    return max(1, sum(length <= TOLD_LENGTH for length in lengths))
 
 
 @dataclass(slots=True)
@@ -592,9 +598,10 @@ class Rules(Watcher):
     def _mass_deletion(self, window: Crowd) -> None:
         first = window.first_offset
         what = TABLE[window.table].noun[1]
+        names = some(window.names, told_of(window.names), window.removed)
         told = Issue(
             state_checks.MASS_DELETION.name,
-            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {some(window.names, TOLD, window.removed)}. "
+            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {names}. "
             "If nobody meant it, stop the controllers now. "
             f"The state before offset {first} is still there: kraftlog recover --at {first} builds a quorum from it.",
             {

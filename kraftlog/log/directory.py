@@ -188,7 +188,7 @@ def _without_log(root: str, folder: FolderEntry, why: str, listed: Lister) -> Re
     """A folder that may be a node's, and in which no metadata log is to be seen."""
     path = f"{folder.path}/{names.LOG_FOLDER}"
     label = _label(root, path)
-    files = (_no_segment(label, folder.path, why), *_beside(label, folder.path, listed))
+    files = (_no_segment(label, path, why), *_beside(label, folder.path, listed))
     return Replica(label, root, path, files)
 
 
@@ -314,7 +314,7 @@ def _in_log(label: str, entry: FolderEntry, root: str) -> LogFile:
 def _no_segment(label: str, folder: str, why: str) -> LogFile:
     """A log that cannot be read, as far as anybody can say: silence would be worse, and it is no
     empty one. Kafka makes a segment before it writes any other file of a log. Its place is the
-    folder's: nobody knows what is in there.
+    log's folder: nobody knows what is in there.
     """
     name = names.segment_name(0)
     return LogFile(label, folder, name, classify(name), 0, 0, why)
