@@ -95,9 +95,10 @@ def committed_sides(quorum: Quorum) -> Iterator[Side]:
     this out: a disk has lost writes, a folder was edited or mixed, or a voter was started with
     an older copy of its log. The finding names the replica that stands alone, and the first
     record that differs. Or a whole log is of another quorum than those of most voters at hand.""",
-    advice="""Restart nothing. If a majority agrees, stop the replica that stands alone, set its
-    log folder aside and let it fetch the log again. If no majority decides, keep all copies and
-    compare with a backup: whatever is started first becomes the truth.""",
+    advice="""Restart nothing. If a majority of the voters agrees, or where too few voters are at
+    hand most of all copies, stop the replica that stands alone, set its log folder aside and let it
+    fetch the log again. If no majority decides, keep all copies and compare with a backup: whatever
+    is started first becomes the truth.""",
 )  # fmt: skip
 def committed(quorum: Quorum) -> Iterator[BadRow]:
     lower = quorum.bounds.lower

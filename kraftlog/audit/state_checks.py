@@ -499,7 +499,8 @@ MASS_DELETION = state_check(
     ),
     meaning="""A large share of all topics, brokers, ACLs, credentials or quotas was removed
     within a minute. A script that ran on the wrong cluster looks like this, and so does the end
-    of a test.""",
+    of a test. What is there again within that minute counts as left: an ACL under another id, but
+    no topic of the same name, as its records are lost.""",
     advice="""Ask whoever was at work at that time. The state right before it is still there:
     `kraftlog state PATH --at OFFSET` shows it, `kraftlog diff` what went. Create again what is still
     wanted; or, where nothing that came later is, `kraftlog recover` with `--at` that offset writes a quorum of that

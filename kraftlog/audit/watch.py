@@ -8,11 +8,11 @@ be wrong with the others. Removals in crowds are the one rule that keeps somethi
 
 from bisect import bisect_left, bisect_right, insort
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
-from itertools import islice
+from itertools import accumulate, islice, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,6 +186,10 @@ class _Pause(NamedTuple):
     ms: int
 
 
+_BACK = 1 << 62
+"""In place of the offset since which something had been there: it has come back."""
+
+
 class _Removal(NamedTuple):
     """When something went, at which offset, what it was, and since which offset it had been there,
     where that is a moment ago; −1 else.
@@ -204,22 +208,46 @@ class _Gone:
     longer than those that follow it. The state before a crowd is to hold all of it, so only what
     had come before its first one counts, gone or not, and one may begin where something came that
     has gone since. `young` is what has come lately and is still there, `came` are its offsets in
-    order, `since` those at which that came which went.
+    order, `since` those at which that came which went. What comes back counts as if it had never
+    gone: `went` has the newest removal of each thing, counted from the first one ever, of which
+    `dropped` are not kept any more, and `back` are the offsets of the removals undone, in order.
     """
 
     rows: list[_Removal] = field(default_factory=list)
     start: int = 0
     pauses: list[_Pause] = field(default_factory=list)
     young: dict[Key, int] = field(default_factory=dict)
-    since: list[int] = field(default_factory=list)
+    since: list[int] = field(init=False)
+    back: list[int] = field(init=False)
     came: list[int] = field(init=False)
+    went: dict[Key, int] = field(init=False)
+    dropped: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.came = sorted(self.young.values())
+        self.since = sorted(one.since for one in self.rows if 0 <= one.since < _BACK)
+        self.back = [one.offset for one in self.rows if one.since == _BACK]
+        self.went = {
+            _thing(one.change): at for at, one in enumerate(self.rows) if one.since != _BACK
+        }
+
+    def come_back(self, now: int, change: Change, window_ms: int) -> _Removal | None:
+        """Take in what came, where the same went a moment ago: that removal is undone."""
+        at = self.went.pop(_thing(change), -1) - self.dropped
+        if at < 0 or now - self.rows[at].now > window_ms:
+            return None
+        gone = self.rows[at]
+        self.rows[at] = gone._replace(since=_BACK)
+        insort(self.back, gone.offset)
+        if gone.since >= 0:
+            _take_out(self.since, gone.since)
+            self.young[change.key] = gone.since
+            insort(self.came, gone.since)
+        return gone
 
     def add_young(self, now: int, offset: int, key: Key, window_ms: int) -> None:
         """Take in what came."""
-        if self.rows and abs(now - self.rows[-1].now) <= window_ms:
+        if self.rows and now - self.rows[-1].now <= window_ms:
             self._forget(key)
             self.young[key] = offset
             insort(self.came, offset)
@@ -228,16 +256,17 @@ class _Gone:
         """Since when something has been there that came lately; −1 else."""
         since = self.young.pop(key, -1)
         if since >= 0:
-            del self.came[bisect_left(self.came, since)]
+            _take_out(self.came, since)
         return since
 
     def add(self, now: int, offset: int, change: Change, window_ms: int) -> None:
         """Take in what went."""
-        while self.start < len(self.rows) and abs(now - self.rows[self.start].now) > window_ms:
+        while self.start < len(self.rows) and self._is_over(self.rows[self.start], now, window_ms):
             self.start += 1
         if self.rows:
             self._pause(now - self.rows[-1].now)
         since = self._forget(change.key)
+        self.went[_thing(change)] = self.dropped + len(self.rows)
         self.rows.append(_Removal(now, offset, change, since))
         if since >= 0:
             insort(self.since, since)
@@ -245,10 +274,18 @@ class _Gone:
             first = self.rows[self.start].offset
             self.pauses = _behind(self.pauses, self.start)
             del self.rows[: self.start]
+            self.dropped += self.start
             self.start = 0
+            self.went = {one: at for one, at in self.went.items() if at >= self.dropped}
+            del self.back[: bisect_left(self.back, first)]
             self.young = {key: at for key, at in self.young.items() if at > first}
             del self.came[: bisect_right(self.came, first)]
             del self.since[: bisect_left(self.since, first)]
+
+    @staticmethod
+    def _is_over(one: _Removal, now: int, window_ms: int) -> bool:
+        """Whether no crowd can begin with a removal any more."""
+        return now - one.now > window_ms or one.since == _BACK
 
     def _pause(self, ms: int) -> None:
         """Those before it that are not far longer are none."""
@@ -278,12 +315,28 @@ class _Gone:
             at = bisect_right(self.since, self.rows[row - 1].offset) if row else 0
 
     def count(self, start: int) -> int:
-        """How many went of what was there before the first one of a crowd went."""
-        return len(self.rows) - start - _above(self.since, self.rows[start].offset)
+        """How many went, and are gone, of what was there before the first one of a crowd went."""
+        first = self.rows[start].offset
+        back = len(self.back) - bisect_left(self.back, first)
+        return len(self.rows) - start - back - _above(self.since, first)
 
     def left(self, start: int, left: int) -> int:
         """How many of it are left; `left` are there now."""
         return left - _above(self.came, self.rows[start].offset)
+
+    def names(self, first: int, last: int) -> tuple[Change, ...]:
+        """The first ones that are gone of a crowd between two offsets."""
+        start = bisect_left(self.rows, first, self.start, key=lambda one: one.offset)
+        rows = takewhile(lambda one: one.offset <= last, islice(self.rows, start, None))
+        gone = (one.change for one in rows if one.since <= first)
+        return tuple(islice(gone, NAMES_KEPT))
+
+
+def _take_out(offsets: list[int], one: int) -> None:
+    """Take one of some offsets, which are in order, where it is still among them."""
+    at = bisect_left(offsets, one)
+    if offsets[at : at + 1] == [one]:
+        del offsets[at]
 
 
 def _above(offsets: list[int], first: int) -> int:
@@ -300,10 +353,14 @@ def _behind(pauses: Iterable[_Pause], start: int) -> list[_Pause]:
 class MassDeletion:
     """Watches how many objects of each kind go within a window of time; tells each crowd once, at
     its largest; of two that overlap, the larger one. What came after the first of a crowd went is
-    not counted with it, neither as gone nor as left: no state ever held both.
+    not counted with it, neither as gone nor as left: no state ever held both. What is there again
+    within the window, as where ACLs are written anew, has not gone; a topic never is, as its
+    records are lost. Time is what has passed by the records, where a clock that goes back counts
+    for nothing: `_clock` is when the newest record was written, and how much that is.
     """
 
     limits: Thresholds
+    _clock: tuple[int, int] | None = None
     _gone: dict[str, _Gone] = field(default_factory=dict)
     _worst: dict[str, Crowd] = field(default_factory=dict)
 
@@ -316,18 +373,44 @@ class MassDeletion:
         for one in watched:
             left[one.change.table] -= _more(one.change)
         for one in watched:
-            change, now, offset = one.change, one.origin.timestamp, one.origin.offset or 0
+            change, offset = one.change, one.origin.offset or 0
+            now = self._passed(one.origin.timestamp)
             left[change.table] += _more(change)
             yield from self._over(now)
             if change.after is None:
                 yield from self._removed(change, left[change.table], now, offset)
             elif change.before is None and change.table in self._gone:
-                window_ms = self.limits.mass_deletion_window_ms
-                self._gone[change.table].add_young(now, offset, change.key, window_ms)
+                self._came(change, now, offset)
+
+    def _passed(self, now: int) -> int:
+        """The time by the records up to one that was written now."""
+        written, passed = self._clock or (now, now)
+        passed += max(0, now - written)
+        self._clock = now, passed
+        return passed
+
+    def _came(self, change: Change, now: int, offset: int) -> None:
+        table, gone = change.table, self._gone[change.table]
+        undone = gone.come_back(now, change, self.limits.mass_deletion_window_ms)
+        if undone is None:
+            gone.add_young(now, offset, change.key, self.limits.mass_deletion_window_ms)
+            return
+        worst = self._worst.get(table)
+        if worst is None or undone.since > worst.first_offset:
+            return
+        if not worst.first_offset <= undone.offset <= worst.last_offset:
+            return
+        removed = worst.removed - 1
+        if not self._many(table, removed, worst.total - removed):
+            del self._worst[table]
+            return
+        names = tuple(one for one in worst.changes if one.key != undone.change.key)
+        names = names or gone.names(worst.first_offset, worst.last_offset)
+        self._worst[table] = worst._replace(removed=removed, changes=names)
 
     def _over(self, now: int) -> Iterator[Crowd]:
         for table, worst in list(self._worst.items()):
-            if abs(now - self._gone[table].rows[-1].now) > self.limits.mass_deletion_window_ms:
+            if now - self._gone[table].rows[-1].now > self.limits.mass_deletion_window_ms:
                 del self._worst[table], self._gone[table]
                 yield worst
 
@@ -349,8 +432,7 @@ class MassDeletion:
         # Few that went before made it many too soon: they are no part of what is many alone.
         is_the_crowd = worst is not None and worst.first_offset < first <= many_from
         if worst is None or removed >= worst.removed or is_the_crowd:
-            kept = gone.rows[start : start + NAMES_KEPT]
-            names = tuple(one.change for one in kept if one.since <= first)
+            names = gone.names(first, offset)
             total = gone.left(start, left) + removed
             self._worst[table] = Crowd(table, first, offset, removed, total, many_from, names)
 
@@ -379,8 +461,11 @@ class MassDeletion:
             young = list(gone.young.items())
             yield (
                 table,
-                {"rows": rows, "pauses": pauses, "young": young, "told": told, "names": names},
-            )
+                {
+                    "clock": self._clock, "rows": rows, "pauses": pauses, "young": young,
+                    "told": told, "names": names,
+                },
+            )  # fmt: skip
 
     def go_on(self, table: str, gone: Mapping[str, Any]) -> None:
         """Take in again what `going_on` has said of one kind."""
@@ -389,8 +474,9 @@ class MassDeletion:
             for now, offset, value, since in gone["rows"]
         ]
         young = {_as_key(key): offset for key, offset in gone["young"]}
-        since = sorted(one.since for one in rows if one.since >= 0)
-        self._gone[table] = _Gone(rows, 0, [_Pause(*one) for one in gone["pauses"]], young, since)
+        self._gone[table] = _Gone(rows, 0, [_Pause(*one) for one in gone["pauses"]], young)
+        written, passed = gone["clock"]
+        self._clock = written, passed
         if gone["told"] is not None:
             first, last, removed, total, many_from = gone["told"]
             names = tuple(_removal(table, value) for value in gone["names"])
@@ -402,6 +488,14 @@ def _more(change: Change) -> int:
     return (change.after is not None) - (change.before is not None)
 
 
+def _thing(change: Change) -> Key:
+    """What makes two objects the same: of an ACL all but its id, which is a new one each time."""
+    value = change.after or change.before
+    if change.table != "acls" or value is None:
+        return change.key
+    return tuple(sorted((name, one) for name, one in value.items() if name != "id"))
+
+
 def _as_key(part: Any) -> Any:
     """A key as it was before it was JSON."""
     return tuple(map(_as_key, part)) if isinstance(part, list) else part
@@ -411,8 +505,14 @@ def _removal(table: str, value: Data) -> Change:
     return Change(table, TABLE[table].key_of(value), value, None)
 
 
-TOLD = 8
-"""So many names stand in a sentence; the evidence has more."""
+TOLD, TOLD_LENGTH = 8, 120
+"""So many names stand in a sentence, as far as they are no longer in all; the evidence has more."""
+
+
+def told_of(names: Sequence[str]) -> int:
+    """How many of some names stand in a sentence: one at least."""
+    lengths = accumulate(map(len, names[:TOLD]))
+    return max(1, sum(length <= TOLD_LENGTH for length in lengths))
 
 
 @dataclass(slots=True)
@@ -498,9 +598,10 @@ class Rules(Watcher):
     def _mass_deletion(self, window: Crowd) -> None:
         first = window.first_offset
         what = TABLE[window.table].noun[1]
+        names = some(window.names, told_of(window.names), window.removed)
         told = Issue(
             state_checks.MASS_DELETION.name,
-            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {some(window.names, TOLD, window.removed)}. "
+            f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {names}. "
             "If nobody meant it, stop the controllers now. "
             f"The state before offset {first} is still there: kraftlog recover --at {first} builds a quorum from it.",
             {

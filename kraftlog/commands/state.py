@@ -57,7 +57,8 @@ ends included) and source: the replica itself, where its own files do, else ever
 whose files do, else the replicas whose logs do together (1 + 3: recover puts them together), with the snapshot to begin with (none: from offset 0) and the segments after it.
 
 missing       why its own files do not: no_base (the log begins above 0, no snapshot reaches back),
-              hole (missing or damaged batches, up to the next snapshot), after_end
+              hole (missing or damaged batches, up to the next snapshot), after_end,
+              unread (a file of its log that could not be read may give them)
 same_history  whether the source tells that replica's own history there; empty: nothing at hand says
 source        empty: no file at hand gives these states
 """

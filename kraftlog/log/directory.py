@@ -313,10 +313,11 @@ def _in_log(label: str, entry: FolderEntry, root: str) -> LogFile:
 
 def _no_segment(label: str, folder: str, why: str) -> LogFile:
     """A log that cannot be read, as far as anybody can say: silence would be worse, and it is no
-    empty one. Kafka makes a segment before it writes any other file of a log.
+    empty one. Kafka makes a segment before it writes any other file of a log. Its place is the
+    log's folder: nobody knows what is in there.
     """
     name = names.segment_name(0)
-    return LogFile(label, f"{folder}/{name}", name, classify(name), 0, 0, why)
+    return LogFile(label, folder, name, classify(name), 0, 0, why)
 
 
 def _as_opened(files: list[LogFile]) -> list[LogFile]:

@@ -18,7 +18,7 @@ from kraftlog.pipeline.histories import shared_versions
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.evidence import Longs, id_texts
 from kraftlog.quorum.logview import LogView
-from kraftlog.quorum.restorable import restorable
+from kraftlog.quorum.restorable import MISSING, restorable
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, column
 from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import TypeCounts
@@ -338,7 +338,7 @@ def replica_selection(run: Run) -> Rows:
     column(
         "missing",
         TEXT,
-        "why its own files do not: no_base, hole or after_end; null: they do",
+        "why its own files do not: no_base, hole, after_end or unread; null: they do",
     ),
     column("snapshot_path", TEXT, "the source's snapshot to begin with; null: from offset 0"),
     column("segment_paths", pa.list_(TEXT), "the source's segments to be replayed on it"),
@@ -349,7 +349,7 @@ def replica_selection(run: Run) -> Rows:
         known("end_offset", "a range without its ends names no state"),
         at_least("start_offset", 0, "there is no state before offset 0"),
         not_below("end_offset", "start_offset", "a range holds at least one offset"),
-        among("missing", ("no_base", "hole", "after_end"), "the causes that the documents name"),
+        among("missing", MISSING, "the causes that the documents name"),
     ),
 )
 def restorable_states(run: Run) -> Rows:

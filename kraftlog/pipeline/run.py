@@ -185,7 +185,13 @@ def lake_key(lake: Lake) -> bytes:
     run has finished: a first run that was killed leaves nothing that is kept."""
     filesystem, path = lake_filesystem(f"{lake.root.rstrip('/')}/{KEY_FILE}")
     try:
-        if not filesystem.get_file_info(path).is_file:
+        found = filesystem.get_file_info(path)
+        if found.type == pafs.FileType.Directory:
+            way = _BACK if lake.run_number("runs") else "the next run makes the key"
+            raise LakeError(
+                f"{path}, the key of the lake's masks and names, is a folder, not a file: set the folder aside; then {way}"
+            )
+        if not found.is_file:
             if lake.run_number("runs"):
                 raise LakeError(
                     f"{path}, the key of the lake's masks and names, is missing: {_BACK}"

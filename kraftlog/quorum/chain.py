@@ -3,11 +3,11 @@ that agree on it.
 
 In: the logs of a quorum, and where each leaves its history. Out: links in offset order, with the
 holes between them. Uncommitted tails and second histories are left out; where copies differ, the
-majority's batch is taken. So each content is replayed once, and one altered copy does not spoil the
-state of all. Source: KIP-630 "Overview", KAFKA-1211.
+batch of the voters' majority is taken, else that of most copies. So each content is replayed once,
+and one altered copy does not spoil the state of all. Source: KIP-630 "Overview", KAFKA-1211.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -87,11 +87,21 @@ class Chain:
         return int(self.logs[int(self.log[at])].evidence.log.epochs[self.row[at]])
 
 
-def chain(logs: Sequence[LogView], leaves: Leaves) -> Chain:
-    """The batches in offset order. At each offset the batch that most of the copies hold counts; of
-    equals that of the newest epoch. A batch below the end of the one before it is left out.
+def chain(
+    logs: Sequence[LogView],
+    leaves: Leaves,
+    voters: Sequence[Collection[str]] = (),
+    majority: int = 1,
+) -> Chain:
+    """The batches in offset order. At each offset the batch that a majority of the voters holds
+    counts (`voters` has the labels of each one's copies), else that which most of the copies hold;
+    of equals that of the newest epoch. A batch below the end of the one before it is left out.
     """
-    return _without_overlaps(_chosen(*_copies(logs, leaves)))
+    every, epoch = _copies(logs, leaves)
+    seats = [[at for at, one in enumerate(every.logs) if one.label in own] for own in voters]
+    # Of two copies of one voter only one can be its own, so that all of them must hold it.
+    held = [at for at, own in zip(seats, voters, strict=True) if len(at) == len(own)]
+    return _without_overlaps(_chosen(every, epoch, held, majority))
 
 
 def whole_log(log: LogView) -> Chain:
@@ -184,15 +194,25 @@ def _counted(log: LogView, leaves: Leaves, index: int) -> tuple[Longs, ...]:
     )
 
 
-def _chosen(every: Chain, epoch: Longs) -> Chain:
-    """One batch per offset: that which most copies hold, of the newest epoch, of the first log."""
+def _chosen(every: Chain, epoch: Longs, voters: list[list[int]], majority: int) -> Chain:
+    """One batch per offset: that which most voters hold, or most copies, of the newest epoch, of the
+    first log. `voters` has the logs of each one, as numbers.
+    """
     if len(every) == 0:
         return every
     is_new = np.ones(len(every), np.bool_)
     is_new[1:] = (every.base[1:] != every.base[:-1]) | (every.ids[1:] != every.ids[:-1]).any(axis=1)
     first = np.flatnonzero(is_new)
     count = np.diff(np.append(first, len(every)))
-    best = np.lexsort((every.log[first], -epoch[first], -count, every.base[first]))
+    by_voters = np.zeros(len(first), np.bool_)
+    if (every.base[first[1:]] == every.base[first[:-1]]).any():
+        batch, votes = np.cumsum(is_new) - 1, np.zeros(len(first), np.int64)
+        for own in voters:
+            held = batch[np.isin(every.log, own)]
+            votes += np.bincount(held, minlength=len(first)) == len(own)
+        by_voters = votes >= majority
+    keys = every.log[first], -epoch[first], -count, ~by_voters, every.base[first]
+    best = np.lexsort(keys)
     base = every.base[first[best]]
     leads = np.ones(len(base), np.bool_)
     leads[1:] = base[1:] != base[:-1]

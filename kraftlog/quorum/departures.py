@@ -367,18 +367,32 @@ class Departures(Electorate):
     @cached_property
     def chain(self) -> Chain:
         """The history that the copies hold together."""
-        return chain(self.peers, self.confirmed)
+        voters = [{one.label for one in copies} for copies in self.holders.values()]
+        return chain(self.peers, self.confirmed, voters, self.voting.majority)
 
     def majority_at(self, offset: int) -> list[LogView] | None:
-        """The copies that agree at an offset and are more than all others; None where nobody is. One
-        that has left the history before has no say, however often its tail was copied.
+        """The copies that agree at an offset and decide what is held there; None where none do. Voters
+        alone commit (`bounds`): with a majority of them, copies are right however many others there
+        are. Else those are that are more than all others, which witness what was fetched. One that
+        has left the history before has no say, however often its tail was copied.
         """
         held = [
             [one for one in copies if offset < self.confirmed(one.label, one.end_offset or 0)]
             for copies in self.holding_at(offset).values()
         ]
+        by_voters = next((one for one in held if self._are_most_voters(one)), None)
+        if by_voters is not None:
+            return by_voters
         most = max(held, key=len, default=[])
         return most if 2 * len(most) > sum(map(len, held)) else None
+
+    def _are_most_voters(self, logs: list[LogView]) -> bool:
+        """Whether a majority of the voters is among some copies. Of two copies of one voter only one can
+        be its own, so that it counts with both.
+        """
+        labels = {one.label for one in logs}
+        own = ({one.label for one in copies} for copies in self.holders.values())
+        return sum(one <= labels for one in own) >= self.voting.majority
 
 
 class _Majority(NamedTuple):

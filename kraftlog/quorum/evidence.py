@@ -153,6 +153,11 @@ class SegmentEvidence:
     problem: str | None = None
     swap_stop: int | None = None
 
+    @property
+    def called(self) -> str:
+        """The file by its name; where no segment of the log is to be seen, the log."""
+        return self.name if _is_seen(self.problem or "") else "its log"
+
     def reaches(self, last_offset: int) -> bool:
         """Whether Kafka takes a batch with that last offset in this file: its indexes count offsets
         from the file's name on, in 32 bits. It refuses to start over one that is further off.
@@ -196,13 +201,17 @@ class FileProblem:
     @property
     def name(self) -> str | None:
         """What the file is called; None where no segment is to be seen, whose name nobody knows."""
-        is_seen = self.text != NO_SEGMENT and not self.text.startswith(UNLISTED)
-        return self.path.rsplit("/", 1)[-1] if is_seen else None
+        return self.path.rsplit("/", 1)[-1] if _is_seen(self.text) else None
 
     @property
     def words(self) -> str:
         """The same as a sentence without its full stop."""
         return f"{self.name or 'its log'} could not be read ({self.text})"
+
+
+def _is_seen(problem: str) -> bool:
+    """Whether what cannot be read is a file, and not a log of which nobody has seen one."""
+    return problem != NO_SEGMENT and not problem.startswith(UNLISTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,8 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     """What speaks for a replica, then what speaks against it."""
     lower, last, held = quorum.bounds.lower, one.last, one.held
     unread = (
-        f"{segment.name} cannot be read ({segment.problem})" for segment in held.log.unread_segments
+        f"{segment.called} cannot be read ({segment.problem})"
+        for segment in held.log.unread_segments
     )
     problem = next(unread, None)
     if last is None and problem is not None:

@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.quorum.chain import holds
 from kraftlog.quorum.holdings import Held, Range, gaps, kinship, untold
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
-NO_BASE, HOLE, AFTER_END = "no_base", "hole", "after_end"
+NO_BASE, HOLE, AFTER_END, UNREAD = MISSING = "no_base", "hole", "after_end", "unread"
 """Why a replica's own files do not give a state: the log begins above 0 and no snapshot reaches
-back; batches are missing or damaged, up to the next snapshot; it lies after all that is held."""
+back; batches are missing or damaged, up to the next snapshot; it lies after all that is held; a
+file of its log that could not be read may give it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +98,14 @@ def _lost(
         missing = HOLE if first else NO_BASE
         if first > one.end_offset:
             missing = AFTER_END
+        if _may_be_unread(one.log, first, last):
+            missing = UNREAD
         found = [row for two in others for row in _offered(one, two, first, last, missing)]
         # A history that another one has replaced ends there: nothing is missing after its end.
         told = [
             (row.start_offset, row.end_offset)
             for row in found
-            if row.same_history is not False or missing == AFTER_END
+            if row.same_history is not False or first > one.end_offset
         ]
         alone = list(gaps(told, first, last))
         shared = [row for span in alone for row in _shared(one, together, *span, missing)]
@@ -109,6 +114,16 @@ def _lost(
         for start, end in gaps(told, first, last):
             found.append(Restorable(one.label, start, end, None, None, missing, None, ()))
         yield from sorted(found, key=lambda row: row.start_offset)
+
+
+def _may_be_unread(log: LogView, low: int, high: int) -> bool:
+    """Whether a segment that could not be read may hold what the states of a range lack."""
+    segments = log.evidence.segments
+    following = [*(one.base_offset for one in segments[1:]), LAST_OFFSET]
+    return any(
+        segment.problem is not None and segment.base_offset <= high and low <= end
+        for segment, end in zip(segments, following, strict=False)
+    )
 
 
 def _offered(one: Held, other: Held, low: int, high: int, missing: str) -> Iterator[Restorable]:

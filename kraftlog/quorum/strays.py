@@ -4,7 +4,7 @@ this one, or what is left of a quorum that was formed anew under its old cluster
 In: the logs that name one cluster, how each pair of them compares, and their snapshots. Out: labels
 of replicas, reasons by the paths of snapshots. A directory id is random: whoever names one of a
 quorum's is of it. Nothing tells two quorums apart that name none, but what they hold from their
-first offset on. Source: KIP-853, KIP-595, KAFKA-1211.
+first offset on, and when that was written. Source: KIP-853, KIP-595, KAFKA-1211.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,12 +12,15 @@ from dataclasses import dataclass
 
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.divergence import Comparison, Comparisons
+from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
 from kraftlog.quorum.voters import Members
 
 Snapshots = Mapping[str, list[SnapshotView]]
 """By replica."""
+LONG_MS = 3_600_000
+"""By so much no clocks of the leaders of one quorum are taken to differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +79,30 @@ def _is_stray(one: _Kin, ours: _Kin, disks: frozenset[str], comparisons: Compari
         )
         is_other = differs or (goes_on and bool(ours.directories & disks))
         return is_other and not one.directories & disks
-    return any(
+    begins_otherwise = any(
         pair.shares_offsets
         and pair.common_start == 0
         and any(run.same_epoch_at is not None for run in pair.runs)
         for pair in pairs
     )
+    return begins_otherwise or _is_of_before(one, ours)
+
+
+def _is_of_before(one: _Kin, ours: _Kin) -> bool:
+    """Whether all that a side holds was written long before what ours holds at lower offsets: no
+    history has both, but a quorum was formed anew after it.
+    """
+    logs = [log for log in one.logs if not log.is_empty]
+    start = min((int(log.base[0]) for log in logs), default=0)
+    newest = max((int(_times(log, log.rows).max()) for log in logs), default=0)
+    below = [_times(log, log.rows[log.last < start]) for log in ours.logs]
+    return any(len(times) and int(times.min()) - newest > LONG_MS for times in below)
+
+
+def _times(log: LogView, rows: Longs) -> Longs:
+    """When the newest record of each of some batches was written."""
+    found: Longs = log.evidence.log.max_timestamps[rows]
+    return found
 
 
 def share(pair: Comparison) -> bool:

@@ -158,7 +158,7 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     found = [fault.kind for segment in one.segments for fault in segment.faults]
     for segment in one.segments if FaultKind.UNREADABLE in found else ():
         if segment.problem and segment.problem != NO_SEGMENT:
-            yield f"{segment.name} cannot be read: {segment.problem}"
+            yield f"{segment.called} cannot be read: {segment.problem}"
     for segment in one.segments:
         if segment.swap_stop is not None:
             yield f"Kafka fails at byte {segment.swap_stop:,} of {segment.name} before it gives that file its name back: what stands there is no batch"

@@ -8,10 +8,11 @@ voters that kept up with the leader, where a describe names them. Source: KIP-63
 Election", KAFKA-1211; KIP-595, KIP-836, KIP-853.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import takewhile
 
 from kraftlog.audit.grouping import users_text
 from kraftlog.audit.losses import Cut, cuts_of
@@ -99,13 +100,21 @@ def restarts(quorum: Quorum) -> list[Restart]:
     harmless = [one for one in found if one.safety in (Safety.SAFE, Safety.LOSES)]
     first = {one.replica: judge.first_do(quorum.by_label[one.replica]) for one in harmless}
     able = sorted((one for one in harmless if first[one.replica] is None), key=judge.place)
-    numbered = (replace(one, order=place) for place, one in enumerate(able, 1))
     waiting = (
         replace(one, reason=f"{todo}; then {one.reason}")
         for one in harmless
         if (todo := first[one.replica]) is not None
     )
-    return [*numbered, *waiting, *(one for one in found if one not in harmless)]
+    return [*with_places(able), *waiting, *(one for one in found if one not in harmless)]
+
+
+def with_places(able: Sequence[Restart]) -> list[Restart]:
+    """The same with their places in the order in which they stand. Who has to wait until another voter
+    holds more has none, and comes last, where no voter has one before it: nothing brings that about.
+    """
+    waits = list(takewhile(lambda one: IF_DOWN_FIRST in one.reason, able))
+    numbered = [replace(one, order=place) for place, one in enumerate(able[len(waits) :], 1)]
+    return [*numbered, *(replace(one, order=None) for one in waits)]
 
 
 _TO_START = (names.QUORUM_STATE, names.EPOCH_CHECKPOINT, names.PARTITION_METADATA)

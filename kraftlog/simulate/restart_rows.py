@@ -18,7 +18,7 @@ from kraftlog.audit.triage import called, head, role_of
 from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
-from kraftlog.simulate.restart import Restart, Safety, restarts
+from kraftlog.simulate.restart import Restart, Safety, restarts, with_places
 
 
 def with_history(quorum: Quorum, records: Records, told: Told | None = None) -> Quorum:
@@ -52,10 +52,7 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     ]
     able = [one for one in told if one.order is not None]
     return [
-        *(
-            _waiting(one, criticals) if criticals else replace(one, order=place)
-            for place, one in enumerate(able, 1)
-        ),
+        *([_waiting(one, criticals) for one in able] if criticals else with_places(able)),
         *(one for one in told if one.order is None),
     ]
 

@@ -2,8 +2,7 @@
 batches, one offset at a time, says.
 """
 
-from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -93,6 +92,21 @@ def quorum(logs: dict[str, list[Placed]]) -> Quorum:
     return Quorum(QuorumEvidence(tuple(evidence(*one) for one in logs.items()), ()))
 
 
+def voting(logs: dict[str, list[Placed]], nodes: list[int], voters: set[int]) -> Quorum:
+    """The same as copies of these nodes, with these voters by the configuration of the first one."""
+    named = ",".join(f"{one}@host:9093" for one in sorted(voters))
+    settings = SideFile("/1/server.properties", 0, {"controller.quorum.voters": named})
+    ids = [
+        SideFile(f"/{label}/meta.properties", 0, {"node.id": str(node), "cluster.id": "c"})
+        for label, node in zip(logs, nodes, strict=False)
+    ]
+    found = [
+        replace(evidence(*one), meta_properties=own, server_properties=None if at else settings)
+        for at, (one, own) in enumerate(zip(logs.items(), ids, strict=True))
+    ]
+    return Quorum(QuorumEvidence(tuple(found), ()))
+
+
 @st.composite
 def histories(draw: st.DrawFn, epochs: int = 4) -> list[Placed]:
     """A log without holes, of ascending epochs, each of which has two batches at least: one alone
@@ -131,6 +145,8 @@ def copies(draw: st.DrawFn, history: list[Placed]) -> list[Placed]:
 
 PAIRS = histories().flatmap(lambda one: st.tuples(copies(one), copies(one)))
 GROUPS = histories(1).flatmap(lambda one: st.lists(copies(one), min_size=1, max_size=4))
+ALIKE = GROUPS.flatmap(lambda one: st.lists(st.sampled_from(one), min_size=1, max_size=6))
+"""Copies of which several hold the same."""
 
 
 @settings(deadline=None)
@@ -234,13 +250,29 @@ def test_two_logs_side_by_side(pair: tuple[list[Placed], list[Placed]]) -> None:
 
 
 @settings(deadline=None)
-@given(GROUPS)
-def test_what_copies_hold_together(group: list[list[Placed]]) -> None:
-    """Of one epoch, so that no copy has a tail: at each offset the batch of most copies counts, of
-    equals that of the first copy, and none that begins inside the one before it.
+@given(
+    ALIKE,
+    st.lists(st.integers(1, 6), min_size=6, max_size=6),
+    st.sets(st.integers(1, 6), max_size=3),
+)
+def test_what_copies_hold_together(
+    group: list[list[Placed]], nodes: list[int], voters: set[int]
+) -> None:
+    """Of one epoch, so that no copy has a tail: at each offset the batch counts that a majority of the
+    voters holds, with all copies of each, else that of most copies, of equals that of the first
+    copy, and none that begins inside the one before it.
     """
     logs = {str(number): log for number, log in enumerate(group, 1)}
-    found = quorum(logs)
+    found = voting(logs, nodes, voters)
+    copies_of = {
+        one: {label for label, node in zip(logs, nodes, strict=False) if node == one}
+        for one in voters
+    }
+
+    def is_of_voters(labels: list[str]) -> bool:
+        own = [one for one in copies_of.values() if one]
+        return 2 * sum(one <= set(labels) for one in own) > len(voters) > 0
+
     end = max((log[-1].end for log in group if log), default=0)
     for offset in range(end + 1):
         groups: dict[Placed, list[str]] = {}
@@ -250,17 +282,20 @@ def test_what_copies_hold_together(group: list[list[Placed]]) -> None:
                     groups.setdefault(batch, []).append(label)
         told = [sorted(one.label for one in ones) for ones in found.holding_at(offset).values()]
         assert sorted(told) == sorted(groups.values())
-        most = max(groups.values(), key=len, default=[])
-        others = sum(map(len, groups.values())) - len(most)
+        most = max(groups.values(), key=lambda one: (is_of_voters(one), len(one)), default=[])
+        others = -1 if is_of_voters(most) else sum(map(len, groups.values())) - len(most)
         majority = found.majority_at(offset)
         labels = None if majority is None else [one.label for one in majority]
         assert labels == (most if len(most) > others else None)
     expected: list[tuple[Placed, str]] = []
-    counts = Counter(batch for log in group for batch in log)
+    holders = {batch: [label for label, log in logs.items() if batch in log]
+               for log in group for batch in log}  # fmt: skip
     first = {batch: label for label, log in reversed(logs.items()) for batch in log}
-    for base in sorted({batch.base for batch in counts}):
-        here = [batch for batch in counts if batch.base == base]
-        best = min(here, key=lambda one: (-counts[one], first[one]))
+    for base in sorted({batch.base for batch in holders}):
+        here = [batch for batch in holders if batch.base == base]
+        best = min(
+            here, key=lambda one: (not is_of_voters(holders[one]), -len(holders[one]), first[one])
+        )
         if not expected or base >= expected[-1][0].end:
             expected.append((best, first[best]))
     links = found.chain

@@ -557,12 +557,15 @@ def test_a_snapshot_that_is_younger_than_the_copy_of_the_log(
 def test_where_two_copies_stand_against_two_it_is_told_whose_state_is_told(
     broker: int, told_as: str, tmp_path: Path
 ) -> None:
-    nodes = [*quorum(tmp_path), Node(tmp_path, broker)]
-    nodes[3].write(healthy_log())
-    for node in nodes[2:]:
-        replace_batch(node, 10, lambda one: replace(one, values=(topic("other", 78),)).raw())
+    """A voter and a broker on either side; of the third voter there is no copy."""
+    nodes = [*quorum(tmp_path), Node(tmp_path, broker), Node(tmp_path, 12)]
+    shutil.rmtree(nodes[1].home)
+    for node in nodes[3:]:
+        node.write(healthy_log())
+    for node in nodes[2:4]:
+        replace_batch(node, 3, lambda one: replace(one, values=(topic("other", 78),)).raw())
     links = lineages(quorum_of(tmp_path))[0].links
-    (at,) = np.flatnonzero(links.base == 10)
+    (at,) = np.flatnonzero(links.base == 3)
     assert links.logs[int(links.log[at])].label == told_as
     says = f"Until you know, the state is told as replica {told_as} has it."
     for name in ("committed_data_consistent", "log_matching"):

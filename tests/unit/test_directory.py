@@ -162,6 +162,7 @@ def test_a_folder_that_cannot_be_listed_ends_nothing(
         (log,) = found[label].files
         assert log.kind == names.LOG
         assert log.problem == f"{why}: Permission denied"
+        assert Path(log.path).name == names.LOG_FOLDER, "a file is named that nobody has seen"
     told = capsys.readouterr().err
     assert "shut: it cannot be listed" in told
     assert "\x1b" not in told

@@ -73,6 +73,19 @@ def test_a_broken_key_is_refused(tmp_path: Path, content: bytes) -> None:
     assert (tmp_path / KEY).read_bytes() == content
 
 
+def test_a_folder_in_the_place_of_the_key_is_no_missing_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / KEY).mkdir()
+    told = f"{KEY}, the key of the lake's masks and names, is a folder, not a file: set the folder aside; then "
+    with pytest.raises(LakeError, match=f"{told}the next run makes the key$"):
+        lake_key(Lake(str(tmp_path)))
+    monkeypatch.setattr(Lake, "run_number", lambda *_: 1)
+    with pytest.raises(LakeError, match=f"{told}put its backup back, or name another lake$"):
+        lake_key(Lake(str(tmp_path)))
+    assert [*(tmp_path / KEY).iterdir()] == []
+
+
 def test_a_key_that_may_not_be_read_is_not_a_lake_that_may_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

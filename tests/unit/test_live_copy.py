@@ -197,7 +197,7 @@ def test_a_log_of_which_no_segment_was_copied_is_not_empty(tmp_path: Path) -> No
     assert (told.check, told.severity, told.row.path) == (
         "file_readable",
         "warning",
-        str(node.segment(0)),
+        str(node.folder),
     )
     assert f"({NO_SEGMENT})" in told.row.message
     assert {"voter_holds_committed_data", "log_end_lost"} <= dict(result.verdict.not_judged).keys()

@@ -24,7 +24,7 @@ from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import LedEpoch, led_beyond, written_alone
 from kraftlog.report.actions import action_of
-from kraftlog.report.answer import answer_of
+from kraftlog.report.answer import WAIT, answer_of
 from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows, with_history
@@ -59,6 +59,7 @@ from tests.unit.audit_logs import (
     stopped,
     topic,
     unregister_broker,
+    uuid_text,
     voters_batch,
 )
 from tests.unit.faults.borders import (
@@ -806,6 +807,25 @@ def test_who_is_to_wait_for_another_voter_is_not_the_first_of_them(tmp_path: Pat
     assert "if it is down, start controller 1 first" in found["3"].reason
     order = answer_of(list(rows_of(tmp_path).values()), None, []).order or ""
     assert order.endswith("If all are down already, start controller 1 first.")
+
+
+def test_who_is_to_wait_for_another_voter_is_not_the_first_of_all(tmp_path: Path) -> None:
+    """The other voters do not start, so that nobody before it can come to hold what it does."""
+    nodes = quorum(tmp_path)
+    nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER))
+    for node in nodes[::2]:
+        wrong = f"version: 0\ntopic_id: {uuid_text(2)}"
+        (node.folder / "partition.metadata").write_text(wrong)
+    for number in (8, 9):
+        Node(tmp_path, number).write(healthy_log())
+    found = answers(tmp_path)
+    assert "wait until another voter holds offset 12 as well" in found["2"].reason
+    assert {label: one.order for label, one in found.items()} == {
+        "8": 1, "9": 2, "2": None, "1": None, "3": None,
+    }  # fmt: skip
+    page = answer_of(list(rows_of(tmp_path).values()), None, [])
+    assert page.may["2"] == WAIT
+    assert "controller" not in (page.order or "")
 
 
 @pytest.mark.parametrize("apart_ms", [60_000, 60_001])

@@ -5,10 +5,12 @@ ones, where it must be what each replica's own files really give.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import Restorable, lost_everywhere, restorable
+from kraftlog.simulate.rows import Plans
 from tests.golden.cases import CASES, DATA, Replica
 from tests.images import built
 from tests.log_coverage import scan
@@ -33,6 +36,7 @@ from tests.unit.audit_logs import (
     quorum,
     snapshot,
 )
+from tests.unit.test_directory import as_nobody
 
 CLEAR = Redactor(None)
 LATER = START_MS + 60_000
@@ -325,3 +329,35 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit):
         main(["restorable", "--help"])
     assert "kraftlog restorable --input replicas/" in capsys.readouterr().out
+
+
+def test_nobody_knows_what_a_log_holds_that_could_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder cannot be listed: its end is not known, and no file of it."""
+    node = quorum(tmp_path)[1]
+    as_nobody(monkeypatch, [node.folder])
+    found = quorum_of(tmp_path)
+    assert {row[4] for row in told(found, "2")} == {"unread"}
+    (segment,) = found.by_label["2"].evidence.segments
+    assert segment.path == str(node.folder)
+    why = "its folder cannot be listed: Permission denied"
+    assert Plans(found).boots["2"].reason == f"its log cannot be read: {why}"
+
+
+def test_a_segment_that_could_not_be_read_may_hold_what_a_replica_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one: all behind the snapshot at offset 6 may be in it."""
+    node = quorum(tmp_path)[1]
+    opened = os.open
+
+    def refuse(path: Any, *rest: Any, **named: Any) -> int:
+        if Path(os.fsdecode(path)) == node.segment(6):
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, *rest, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    rows = told(quorum_of(tmp_path), "2")
+    assert [row for row in rows if row[2] == "2"] == [(0, 6, "2", True, None)]
+    assert {row[4] for row in rows if row[2] != "2"} == {"unread"}

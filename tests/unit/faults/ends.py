@@ -774,6 +774,31 @@ fault(
     "committed_data_consistent", "critical", "9", 20,
     says="have to cut its log at offset 8, below its start, where Kafka stops",
 )(lambda nodes: of_another_quorum(nodes, 9, 20, 1))  # fmt: skip
+
+
+def an_old_copy(ms: int) -> Damage:
+    """A broker's copy of an earlier quorum whose voters had no directories; retention had removed its
+    beginning, and its newest record was written then.
+    """
+
+    def damage(nodes: list[Node]) -> None:
+        old = Node(nodes[0].home.parent, 9)
+        changes = (Batch(10_001 + at, 3, (NO_OP,), None, ms) for at in range(20))
+        old.write([leader_change(10_000, 3, 2, ms), *changes])
+        old.checkpoint(6, 1).unlink()
+        old.checkpoint(10_000, 2).write_bytes(snapshot([healthy_log()[1]], 2, ms))
+        old.epochs([(3, 10_000)])
+        old.quorum_state(leaderId=2, leaderEpoch=3)
+
+    return damage
+
+
+fault(
+    "committed_data_consistent", "critical", "9", 10_000,
+    says="holds the log of another quorum: it shares no batch with the other copies.",
+    sound=an_old_copy(START_MS - 3_600_000),
+)(an_old_copy(START_MS - 3_600_001))  # fmt: skip
+"""All that it holds was written before what the voters hold far below."""
 fault(
     "snapshot_within_committed", "critical", "9", 40,
     says="It is not of this log: the directories of its voters are on no disk at hand",

@@ -341,6 +341,28 @@ def _(nodes: list[Node]) -> None:
         replace_batch(node, 4, lambda one, wrong=wrong: wrong)
 
 
+def _altered(nodes: list[Node]) -> None:
+    """Voter 3 and two brokers hold another topic at offset 5."""
+    brokers = [Node(nodes[0].home.parent, number) for number in (11, 12)]
+    for broker in brokers:
+        broker.write(healthy_log())
+    for node in (nodes[2], *brokers):
+        changed = producer_ids(1000), topic("x", 2)
+        replace_batch(node, 4, lambda one, own=changed: Batch(4, 1, own, None, one.ms).raw())
+
+
+fault(
+    "committed_data_consistent", "critical", "3", 4,
+    says="replica 3 differs from replicas 1 and 2, which agree. Stop controller 3.",
+    also="log_matching",
+)(_altered)  # fmt: skip
+"""Voters decide what is committed, however many brokers hold something else."""
+fault(
+    "log_matching", "critical", "3", 4, says="Replicas 3, 11 and 12 stand against the others.",
+    also="committed_data_consistent",
+)(_altered)  # fmt: skip
+
+
 def _backup_of_1(nodes: list[Node], directory: int | None) -> None:
     """A second folder of node 1, with another directory id or none."""
     home = nodes[0].home

@@ -553,6 +553,29 @@ def _(nodes: list[Node]) -> None:
     _removed(nodes, 5, 5, apart_ms=3000)
 
 
+def _acls_go(nodes: list[Node], again: int) -> None:
+    """A tool removes all of 20 ACLs in one batch, and writes some of them again under new ids."""
+    everywhere(nodes, *(acl(n, f"t{n}") for n in range(20)))
+    gone = [remove_acl(n) for n in range(20)]
+    written = [acl(100 + n, f"t{n}") for n in range(again)]
+    for node in nodes:
+        node.append(Batch(32, 2, (*gone, *written), None, LATER + 1))
+
+
+fault(
+    "mass_deletion", "warning", offset=32, says="20 of 20 ACLs",
+    sound=lambda nodes: _acls_go(nodes, 20),
+)(lambda nodes: _acls_go(nodes, 0))  # fmt: skip
+
+
+@fault("mass_deletion", "warning", offset=16, says="4 of 7 topics")
+def _(nodes: list[Node]) -> None:
+    """The clock goes back by more than a minute in the midst of it."""
+    _removed(nodes, 4, 2)
+    for node in nodes:
+        node.append(Batch(18, 2, (remove_topic(12), remove_topic(13)), None, LATER - 70_000))
+
+
 @fault("mass_deletion", "warning", offset=18, says="4 of 7 topics")
 def _(nodes: list[Node]) -> None:
     """What went well before all others is no part of the crowd."""
