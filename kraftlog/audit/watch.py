@@ -158,6 +158,8 @@ _STARTS = 64
 """So many removals, the latest ones, are looked at as the beginning of a crowd."""
 NAMES_KEPT = 100
 """So many names of one crowd are kept; all are counted."""
+_LOOKED = 4 * NAMES_KEPT
+"""So many removals, the first ones of a crowd, are looked at for names: many may have come back."""
 
 
 class Crowd(NamedTuple):
@@ -325,9 +327,9 @@ class _Gone:
         return left - _above(self.came, self.rows[start].offset)
 
     def names(self, first: int, last: int) -> tuple[Change, ...]:
-        """The first ones that are gone of a crowd between two offsets."""
+        """The first ones that are gone of a crowd between two offsets, among those looked at."""
         start = bisect_left(self.rows, first, self.start, key=lambda one: one.offset)
-        rows = takewhile(lambda one: one.offset <= last, islice(self.rows, start, None))
+        rows = takewhile(lambda one: one.offset <= last, self.rows[start : start + _LOOKED])
         gone = (one.change for one in rows if one.since <= first)
         return tuple(islice(gone, NAMES_KEPT))
 

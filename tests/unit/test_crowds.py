@@ -394,6 +394,21 @@ def test_acls_are_the_same_under_another_id() -> None:
         assert found == ([(removed, 40)] if removed > 32 else [])
 
 
+def test_what_comes_and_goes_by_thousands_takes_no_longer_for_each() -> None:
+    """Behind a crowd, where its names would be looked for among all that has come back."""
+    state, watcher = State(), MassDeletion(LIMITS)
+    state.set("acls", ("left",), {"name": "left"})
+    gone = [one._replace(before=one.after, after=None) for one in acl_rows(0, 60)]
+    assert not [*watcher.see(visible(gone, 0, 1), state)]
+    (back,) = acl_rows(60, 1)
+    again = [back._replace(before=back.after, after=None), back] * 40_000
+    began = process_time()
+    assert not [*watcher.see(visible(again, 0, 2), state)]
+    assert process_time() - began < 20, "each was looked for among all others"
+    (crowd,) = watcher.rest()
+    assert (crowd.removed, len(crowd.changes)) == (60, 60)
+
+
 def test_a_crowd_of_thousands_takes_no_longer_for_each() -> None:
     began = process_time()
     (window,) = told_of([(at // 10, 1, False, -1) for at in range(40_000)])
