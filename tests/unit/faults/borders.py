@@ -272,6 +272,34 @@ def _(nodes: list[Node]) -> None:
     cut(with_observer(nodes))
 
 
+@fault(
+    "epoch_within_quorum_state", "warning", "9", 8, says="does not vote, so that no vote is forgotten. Delete",
+    sound=with_observer,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """It need not begin anew, and may hold what no voter holds."""
+    with_observer(nodes).quorum_state(leaderId=-1, leaderEpoch=1)
+
+
+@fault(
+    "quorum_state_present", "warning", "9", says="does not vote, so that no vote is forgotten. Delete",
+    sound=with_observer,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    with_observer(nodes).quorum_state(leaderId=2, leaderEpoch=2, data_version=5)
+
+
+@fault(
+    "batch_crc_valid", "critical", "3", 10, AT[10], says="Do not empty its log folder", also="log_end_lost",
+    sound=lambda nodes: (nodes[2].home / "meta.properties").unlink(),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Whose copy it is nothing tells: it may be the voter without which too few are whole."""
+    (nodes[2].home / "meta.properties").unlink()
+    overwrite(nodes[2].segment(6), AT[10] + 70, b"\xff")
+    cut(nodes[1])
+
+
 def copied_at(path: Path, ms: int) -> None:
     os.utime(path, ns=(ms * 10**6, ms * 10**6))
 
