@@ -208,10 +208,13 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
                 continue
             start, end = offsets_of(log, index, fault.position)
             start = _after_damaged_batch(log, index, fault.position, start, end)
+            what = f"{sentence(offsets_text(start, end))} cannot be read"
+            if end is not None and end <= start:  # they hide no offset
+                what, end = f"Before offset {end} lies what is no batch", None
             advice, evidence = remedy(quorum, log.label, start, end)
             yield BadRow(
                 log.label,
-                f"{sentence(offsets_text(start, end))} cannot be read: {fault.detail}. "
+                f"{what}: {fault.detail}. "
                 f"Kafka would cut this log there at its next start. {advice}",
                 segment.path,
                 fault.position,
