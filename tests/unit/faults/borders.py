@@ -5,6 +5,7 @@ that were stopped on purpose, settings of a node's own, places where an equal si
 import os
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.unit.audit_logs import (
     leader_change,
     overwrite,
     remove_topic,
+    replace_batch,
     snapshot,
     topic,
 )
@@ -431,6 +433,18 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(12, 2).unlink()
     describe(nodes[0], 2, 2, 12)
     overwrite(nodes[0].segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "3", 6, sound=with_observer,
+    also="committed_data_consistent log_matching",
+    says="Controller 1 holds them, but differs from replica 9, and no majority decides: start neither before you know which one is right.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What is started first becomes the truth."""
+    cut_at(START_MS + 4_000)(nodes)
+    observer = with_observer(nodes)
+    replace_batch(observer, 10, lambda one: replace(one, values=(topic("d", 4),)).raw())
 
 
 @fault(
