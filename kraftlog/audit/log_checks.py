@@ -292,6 +292,8 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 )
             elif problem.path in refused | stops:
                 action = "Kafka fails over it, and the node does not start: move it elsewhere while the node is stopped."
+            elif problem.kind == names.PARTITION_METADATA and problem not in replica.unread:
+                action = "Kafka does not start with it: delete it while the node is stopped, and Kafka writes it anew."
             elif problem.kind == names.TRANSACTION_INDEX and not problem.vanished:
                 action = "Kafka empties it, but look at that disk."
             elif problem.text == NO_SEGMENT:
