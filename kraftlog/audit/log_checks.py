@@ -208,10 +208,13 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
                 continue
             start, end = offsets_of(log, index, fault.position)
             start = _after_damaged_batch(log, index, fault.position, start, end)
+            what = f"{sentence(offsets_text(start, end))} cannot be read"
+            if end is not None and end <= start:  # they hide no offset
+                what, end = f"Before offset {end} lies what is no batch", None
             advice, evidence = remedy(quorum, log.label, start, end)
             yield BadRow(
                 log.label,
-                f"{sentence(offsets_text(start, end))} cannot be read: {fault.detail}. "
+                f"{what}: {fault.detail}. "
                 f"Kafka would cut this log there at its next start. {advice}",
                 segment.path,
                 fault.position,
@@ -289,6 +292,8 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 )
             elif problem.path in refused | stops:
                 action = "Kafka fails over it, and the node does not start: move it elsewhere while the node is stopped."
+            elif problem.kind == names.PARTITION_METADATA and problem not in replica.unread:
+                action = "Kafka does not start with it: delete it while the node is stopped, and Kafka writes it anew."
             elif problem.kind == names.TRANSACTION_INDEX and not problem.vanished:
                 action = "Kafka empties it, but look at that disk."
             elif problem.text == NO_SEGMENT:

@@ -254,7 +254,8 @@ def _voters_states(quorum: Quorum) -> Coverage:
     advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
     that was done before the election. If it is missing on the
     node, let the node join anew with an empty log folder, while a majority of the other voters is
-    whole. Do not write the file by hand.""",
+    whole. Of a node that does not vote, delete a file that cannot be read while the node is stopped.
+    Do not write the file by hand.""",
 )  # fmt: skip
 def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
     if not quorum.has_begun:
@@ -294,7 +295,7 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             replica.label,
             f"The quorum-state of node {replica.node_id} {problem}. "
-            f"A voter that has forgotten its vote could vote twice in one epoch. {restore_vote(quorum, log)}",
+            f"{restore_vote(quorum, log, 'A voter that has forgotten its vote could vote twice in one epoch.')}",
             file.path if file else None,
             evidence={"problem": problem},
         )

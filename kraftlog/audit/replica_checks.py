@@ -19,6 +19,7 @@ from kraftlog.quorum.committed import candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.copies import described_alone_from
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.pairs import undecided_beside
 from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
@@ -252,20 +253,35 @@ def _start_first(quorum: Quorum, lacking: LogView, them: str) -> str:
     fewer others than a majority elect nobody by themselves. Of two folders of one node nobody knows
     which is the one that runs. One that has lost more behind what is committed waits for that.
     """
-    sound = [
+    sound = _undamaged_voters(quorum)
+    if not sound:
+        return _if_none_holds(quorum, lacking, them)
+    first = next((log for log in sound if _speaks_against(quorum, log) is None), None)
+    if first is None:
+        why = _speaks_against(quorum, sound[0])
+        return f"{sentence(called(quorum, sound[0]))} holds {them}, but {why}."
+    who = called(quorum, first)
+    return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads."
+
+
+def _undamaged_voters(quorum: Quorum) -> list[LogView]:
+    """The voters' copies that hold all that is committed, without damage, the furthest first."""
+    return [
         log
         for log in whole_voters(quorum)
         if not log.holes
         and log.evidence.log.crc_valid.all()
         and quorum.copies_of[log.evidence.node_id] == 1
     ]
-    if not sound:
-        return _if_none_holds(quorum, lacking, them)
-    first = next((log for log in sound if lost_end(quorum, log) is None), None)
-    if first is None:
-        return f"{sentence(called(quorum, sound[0]))} holds {them}, but has lost the end of its log: settle its finding of log_end_lost first."
-    who = called(quorum, first)
-    return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads."
+
+
+def _speaks_against(quorum: Quorum, log: LogView) -> str | None:
+    """What is to be settled before such a copy's node starts first; None where nothing is."""
+    if lost_end(quorum, log) is not None:
+        return "has lost the end of its log: settle its finding of log_end_lost first"
+    if (other := undecided_beside(quorum, log)) is not None:
+        return f"differs from replica {other}, and no majority decides: start neither before you know which one is right"
+    return None
 
 
 def _if_none_holds(quorum: Quorum, lacking: LogView, them: str) -> str:
@@ -288,7 +304,7 @@ def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:
     copied = f"It was copied, or last written, before offset {lacks_from}"
     if unheld_from(quorum) is not None:
         return f"{copied}, or has lost {them}, and no voter at hand holds {them}: copy the voters again before one that is down starts."
-    whole = [one for one in whole_voters(quorum) if lost_end(quorum, one) is None]
+    whole = [one for one in _undamaged_voters(quorum) if _speaks_against(quorum, one) is None]
     if quorum.pulled is not None or not whole:
         return f"{copied}: what it lacks comes from the leader."
     return f"{copied}: if it runs, it has fetched {them} since; if it is down, start {called(quorum, whole[0])} first."

@@ -366,7 +366,7 @@ def _time_entries(
     file may simply have been copied before an election.""",
     advice="""Copy the node again, quorum-state last. If the finding stays, restore the file, or
     let the node join anew with an empty log folder, while a majority of the other voters is
-    whole.""",
+    whole. A node that does not vote forgets no vote: delete the file while it is stopped.""",
 )  # fmt: skip
 def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -382,7 +382,7 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
             log,
             row,
             f"The batches from offset {offset} on are of epoch {epoch}, but quorum-state knows no epoch above {state.leader_epoch}. "
-            f"This node could vote twice in an epoch that it has seen. {restore_vote(quorum, log)}",
+            f"{restore_vote(quorum, log, 'This node could vote twice in an epoch that it has seen.')}",
             end_offset=int(log.last[above[-1]]) + 1,
             epoch=epoch,
             evidence={"quorum_state_epoch": state.leader_epoch, "batches": len(above)},

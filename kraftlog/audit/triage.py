@@ -81,7 +81,7 @@ def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
         for voter, copies in quorum.holders.items()
         if log not in copies and any(_is_whole(quorum, one, end) for one in copies)
     ]
-    return not quorum.is_voter(log.evidence) or len(whole) >= quorum.bounds.majority
+    return quorum.is_voter(log.evidence) is False or len(whole) >= quorum.bounds.majority
 
 
 def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
@@ -207,11 +207,15 @@ def best_cover(
     return best, sorted({one.replica for one in held if best and one.id == best.id}, key=natural)
 
 
-def restore_vote(quorum: Quorum, log: LogView) -> str:
-    """What is to be done for a voter whose quorum-state is lost."""
+def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
+    """What it comes to that a `quorum-state` is lost or of before, a `risk` for a node that may vote,
+    and what is to be done.
+    """
+    if quorum.is_voter(log.evidence) is False:
+        return "This node does not vote, so that no vote is forgotten. Delete the file while the node is stopped: Kafka writes it anew."
     if may_be_emptied(quorum, log):
-        return "Restore the file, or let the node join anew with an empty folder."
-    return "Restore the file. Do not let the node join anew with an empty folder: too few other voters at hand are whole."
+        return f"{risk} Restore the file, or let the node join anew with an empty folder."
+    return f"{risk} Restore the file. Do not let the node join anew with an empty folder: too few other voters at hand are whole."
 
 
 def at_same_place(

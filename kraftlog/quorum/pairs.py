@@ -63,6 +63,29 @@ def is_second_history_of_either(quorum: Quorum, comparison: Comparison, run: Dif
     return any(quorum.is_second_history(*one) for one in _sides(quorum, comparison, run))
 
 
+def is_undecided(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
+    """Whether a run of what is committed, or of one epoch, is nobody's tail, and no majority holds
+    it as the first log does.
+    """
+    return (
+        (run.start < quorum.bounds.lower or run.same_epoch_at is not None)
+        and comparison.one not in (quorum.majority_at(run.start) or ())
+        and tail_of_either(quorum, comparison, run) is None
+    )
+
+
+def undecided_beside(quorum: Quorum, log: LogView) -> str | None:
+    """The copy that a log differs from without that a majority decides; None where there is none."""
+    found = (
+        comparison.other.label
+        for comparison in quorum.differing
+        if comparison.one is log
+        for run in comparison.runs
+        if is_undecided(quorum, comparison, run)
+    )
+    return next(found, None)
+
+
 def _sides(
     quorum: Quorum, comparison: Comparison, run: DifferingRun
 ) -> Iterator[tuple[Comparison, DifferingRun]]:

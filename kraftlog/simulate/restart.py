@@ -28,7 +28,7 @@ from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.joining import stuck
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.pairs import tail_of_either
+from kraftlog.quorum.pairs import is_undecided, undecided_beside
 from kraftlog.quorum.scram import User, lost_by_loading
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
@@ -444,8 +444,11 @@ class _Judge:
             lacks = self._elected_without(one.candidate)
             if lacks is not None and log.label in one.refused_by:
                 other = called(self.quorum, self.quorum.by_label[one.candidate])
+                todo = "if it is down already, start it first"
+                if (beside := undecided_beside(self.quorum, log)) is not None:
+                    todo = f"it differs from replica {beside}, and no majority decides which one is right"
                 yield (
-                    f"while it is down, {other} could be elected without what is committed from offset {lacks} on; if it is down already, start it first",
+                    f"while it is down, {other} could be elected without what is committed from offset {lacks} on; {todo}",
                     None,
                 )
                 return
@@ -468,11 +471,7 @@ class _Judge:
                     yield Safety.UNSAFE, why, run.start
                 elif quorum.is_tail(comparison, run):
                     fates.append((run.start, quorum.fate(comparison, run)))
-                elif (
-                    (run.start < lower or run.same_epoch_at is not None)
-                    and log not in (quorum.majority_at(run.start) or ())
-                    and tail_of_either(quorum, comparison, run) is None
-                ):
+                elif is_undecided(quorum, comparison, run):
                     at = f"offset {run.start}, which is committed"
                     if run.start >= lower:
                         at = f"offset {run.same_epoch_at} in the same epoch, which no start mends"

@@ -66,6 +66,7 @@ from tests.unit.faults.borders import (
     cut_at,
     tail_that_may_return,
     tail_that_may_return_unseen,
+    with_observer,
 )
 from tests.unit.faults.cases import free, joiner, looking_at
 from tests.unit.faults.ends import cut, swapped, went_on_from_backups
@@ -537,6 +538,15 @@ def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path) -> None:
     assert (rows["1"]["order"], rows["1"]["reason"]) == (
         None,
         "while it is down, controller 2 could be elected without what is committed from offset 6 on; if it is down already, start it first",
+    )
+
+
+def test_none_of_two_that_nothing_decides_between_is_to_start_first(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    cut_at(START_MS + 4_000)(nodes)
+    replace_batch(with_observer(nodes), 10, lambda one: replace(one, values=(topic("d", 4),)).raw())
+    assert rows_of(tmp_path)["1"]["reason"] == (
+        "while it is down, controller 2 could be elected without what is committed from offset 6 on; it differs from replica 9, and no majority decides which one is right"
     )
 
 

@@ -162,7 +162,7 @@ def test_no_majority_of_the_voters_is_emptied(tmp_path: Path, lost: str) -> None
     words, _ = remedy(found, "1", 4, 6)
     assert "Do not empty its log folder: too few" in words
     assert "put the log folder of replica 3 in the place of its own" in words
-    assert "Do not let the node join anew" in restore_vote(found, found.by_label["1"])
+    assert "Do not let the node join anew" in restore_vote(found, found.by_label["1"], "Risk.")
     (nodes[2].folder / "quorum-state").unlink()
     words, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
     assert words.endswith("kraftlog recover puts together what can be read in any of them.")

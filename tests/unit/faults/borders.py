@@ -5,6 +5,7 @@ that were stopped on purpose, settings of a node's own, places where an equal si
 import os
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.unit.audit_logs import (
     leader_change,
     overwrite,
     remove_topic,
+    replace_batch,
     snapshot,
     topic,
 )
@@ -272,6 +274,34 @@ def _(nodes: list[Node]) -> None:
     cut(with_observer(nodes))
 
 
+@fault(
+    "epoch_within_quorum_state", "warning", "9", 8, says="does not vote, so that no vote is forgotten. Delete",
+    sound=with_observer,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """It need not begin anew, and may hold what no voter holds."""
+    with_observer(nodes).quorum_state(leaderId=-1, leaderEpoch=1)
+
+
+@fault(
+    "quorum_state_present", "warning", "9", says="does not vote, so that no vote is forgotten. Delete",
+    sound=with_observer,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    with_observer(nodes).quorum_state(leaderId=2, leaderEpoch=2, data_version=5)
+
+
+@fault(
+    "batch_crc_valid", "critical", "3", 10, AT[10], says="Do not empty its log folder", also="log_end_lost",
+    sound=lambda nodes: (nodes[2].home / "meta.properties").unlink(),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Whose copy it is nothing tells: it may be the voter without which too few are whole."""
+    (nodes[2].home / "meta.properties").unlink()
+    overwrite(nodes[2].segment(6), AT[10] + 70, b"\xff")
+    cut(nodes[1])
+
+
 def copied_at(path: Path, ms: int) -> None:
     os.utime(path, ns=(ms * 10**6, ms * 10**6))
 
@@ -403,6 +433,18 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(12, 2).unlink()
     describe(nodes[0], 2, 2, 12)
     overwrite(nodes[0].segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "3", 6, sound=with_observer,
+    also="committed_data_consistent log_matching",
+    says="Controller 1 holds them, but differs from replica 9, and no majority decides: start neither before you know which one is right.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What is started first becomes the truth."""
+    cut_at(START_MS + 4_000)(nodes)
+    observer = with_observer(nodes)
+    replace_batch(observer, 10, lambda one: replace(one, values=(topic("d", 4),)).raw())
 
 
 @fault(

@@ -789,6 +789,14 @@ def _(nodes: list[Node]) -> None:
     overwrite(path, AT[4] + 16, b"\x07")
 
 
+@fault(
+    "batch_header_valid", "critical", "1", 7, says="Before offset 7 lies what is no batch: 200 zero",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Between batches that follow each other: every offset can be read."""
+    replace_batch(nodes[0], 7, lambda one: bytes(200) + one.raw())
+
+
 def _deleted(nodes: list[Node]) -> Path:
     """The first segment once more, renamed as one that waits to be removed."""
     path = nodes[0].segment(3).with_suffix(".log.deleted")

@@ -275,6 +275,18 @@ fault(
 )(_topic_of(9))
 
 
+@fault(
+    "file_readable",
+    "warning",
+    "1",
+    says="Kafka does not start with it: delete it",
+    sound=_topic_of(1),
+)
+def _(nodes: list[Node]) -> None:
+    """As `plan boot` says: to copy it again, or to make it readable, is no help."""
+    (nodes[0].folder / "partition.metadata").write_text("version: 0\ntopic_ie: A")
+
+
 @fault("cluster_id_agrees", "critical", "3", says="quorum-state of 3 says cluster another")
 def _(nodes: list[Node]) -> None:
     nodes[2].quorum_state(leaderId=2, leaderEpoch=2, clusterId="another")
