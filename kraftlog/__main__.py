@@ -20,7 +20,7 @@ def main() -> int:
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     from kraftlog import cli
-    from kraftlog.parts import leave_out
+    from kraftlog.extras import leave_out
 
     # pyarrow imports it at its first array, which takes longer than most answers, and uses it for
     # frames alone: those of Spark Connect, and of contracts, which have a process of their own.

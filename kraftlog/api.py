@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from kraftlog.audit.origins import setting_rows
-from kraftlog.audit.run import AuditResult, Finding, audit_of
+from kraftlog.audit.runner import AuditResult, Finding, audit_of
 from kraftlog.config import Options, load_options, require_of_reading, whole_number
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.foreign import Decoder, ForeignRecord, read_partition, versioned
@@ -33,13 +33,13 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.message.catalogue import record_types
 from kraftlog.quorum.bounds import Bounds
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.rebuild import Place, image_of
+from kraftlog.quorum.record_windows import FileRecords
+from kraftlog.quorum.replica_rows import replica_rows
 from kraftlog.quorum.restorable import restorable
-from kraftlog.quorum.rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.relations import Row
 from kraftlog.simulate.failover_rows import failover, failover_rows
@@ -47,13 +47,13 @@ from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join_rows import BANDWIDTH, joined
 from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
+from kraftlog.simulate.plan_rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.replica_selection import cluster_of, rack_rows, select_all
 from kraftlog.simulate.restart_rows import restart_rows, with_history
-from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.simulate.staleness import staleness_rows
 from kraftlog.source.collected import furthest_image, quorum_of
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.source.task_settings import limits_of, redactor_of
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.image import Image
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from kraftlog import __version__
 from kraftlog.errors import KraftlogError
+from kraftlog.extras import missing
 from kraftlog.garbage import seldom_looked_for
-from kraftlog.parts import missing
 from kraftlog.plain import heard_or_not, in_line, printable, silence, tell, unsigned
 
 FAILED, INTERRUPTED = 2, 130

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from kraftlog.message.catalogue import control_specs, metadata_specs
-from kraftlog.message.spec import FieldSpec, MessageSpec
+from kraftlog.message.message_spec import FieldSpec, MessageSpec
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 TEXT, INT, LONG, BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()

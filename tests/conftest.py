@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadfile import LoadFileScheduling
 
-from kraftlog.audit import run as audit_run
+from kraftlog.audit import runner as audit_run
 from kraftlog.audit.check import Check
-from kraftlog.audit.run import CheckResult, Finding
+from kraftlog.audit.runner import CheckResult, Finding
 from kraftlog.garbage import THRESHOLDS
 from kraftlog.quorum.model import Quorum
 from tests import drawings, small_queries

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from kraftlog.source.settings import KEY_SIZE
+from kraftlog.source.task_settings import KEY_SIZE
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.lake_names import KEY_FILE
 from kraftlog.tables.spec import state_tables
 
 FOR_SPARK = {"split_size_bytes": 65536}

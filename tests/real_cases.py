@@ -8,8 +8,8 @@ or would not hold still (`built`). `assert_told` holds an audit against a case.
 
 from dataclasses import dataclass, field
 
-from kraftlog.audit.catalogue import BY_NAME
-from kraftlog.audit.run import AuditResult
+from kraftlog.audit.every_check import BY_NAME
+from kraftlog.audit.runner import AuditResult
 
 ANYWHERE: frozenset[str] = frozenset()
 

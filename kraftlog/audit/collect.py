@@ -17,8 +17,8 @@ from kraftlog.log.directory import Replica
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.evidence import Described, QuorumEvidence
-from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords, Records
 from kraftlog.state.standing import Topics
 
 

@@ -17,7 +17,7 @@ from kraftlog.audit.health_checks import Reason
 from kraftlog.audit.triage import called
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import counted, sentence, some
-from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.copy_times import copy_explains
 from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.joining import (
     FORMER_FETCH_BYTES,

@@ -21,7 +21,7 @@ from kraftlog.audit.watch import SnapshotRules
 from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import UNREMARKABLE, KeyDifference, SnapshotRefusal
-from kraftlog.quorum.history import Records, loaded
+from kraftlog.quorum.record_windows import Records, loaded
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known

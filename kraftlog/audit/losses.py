@@ -16,10 +16,10 @@ from kraftlog.explain.words import MOVES, plain_name
 from kraftlog.quorum.chain import tells_as, whole_log
 from kraftlog.quorum.committed import candidates, committed_cut, not_replaced, whole_snapshot
 from kraftlog.quorum.evidence import LossCount, Losses
-from kraftlog.quorum.history import Records, go_on
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import CutOff, Quorum
+from kraftlog.quorum.record_windows import Records, go_on
 from kraftlog.quorum.shortfalls import beyond_voters
 from kraftlog.state.difference import Difference, differences
 from kraftlog.state.known import Known

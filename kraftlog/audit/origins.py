@@ -7,7 +7,7 @@ the table `settings`. Of a text that Kafka would not start with the row says so.
 import re
 from collections.abc import Iterator
 
-from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.config import SECRETS, Options, ValueOrigin, ValueSource, option_names
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum

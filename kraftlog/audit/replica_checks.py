@@ -16,7 +16,7 @@ from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, put_in_place, replacement
 from kraftlog.plain import numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import candidates, committed_cut, whole_snapshot
-from kraftlog.quorum.copies import described_alone_from
+from kraftlog.quorum.copy_times import described_alone_from
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import undecided_beside

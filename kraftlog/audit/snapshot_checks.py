@@ -20,7 +20,7 @@ from kraftlog.audit.triage import best_cover, fetch_again, holding, instead_of, 
 from kraftlog.log import names
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import counted, offsets_text
-from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.copy_times import copy_explains
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import CutOff, Quorum

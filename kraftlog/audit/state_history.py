@@ -41,8 +41,8 @@ from kraftlog.quorum.evidence import (
     StateEvidence,
 )
 from kraftlog.quorum.health import Health, health_of
-from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import Records
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.known import Known
 from kraftlog.state.shapes import METADATA_VERSION

@@ -19,9 +19,9 @@ from kraftlog.audit.watch import MassDeletion, Rules, suspects
 from kraftlog.log.batch import content_hash
 from kraftlog.quorum.evidence import KeyDifference, SnapshotRefusal
 from kraftlog.quorum.health import Past
-from kraftlog.quorum.history import Records
 from kraftlog.quorum.lineages import Stretch
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import Records
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.arrow_events import Event
 from kraftlog.state.fold import Led, Watch, value_schema

@@ -11,30 +11,30 @@ from functools import partial
 from pathlib import Path
 
 from kraftlog import relations
-from kraftlog.audit.run import audit_of
+from kraftlog.audit.runner import audit_of
 from kraftlog.commands.command import add_format, add_input, command, options_of
 from kraftlog.commands.faults import fault_rows
 from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
 from kraftlog.commands.values import add_conf
 from kraftlog.config import Options, ValueSource
 from kraftlog.errors import UsageError
+from kraftlog.extras import require
 from kraftlog.failures import FAILED
 from kraftlog.log.storage import absolute
-from kraftlog.parts import require
 from kraftlog.pipeline.arguments import add_options, options_in
-from kraftlog.pipeline.judge import replayed
+from kraftlog.pipeline.input_audit import replayed
 from kraftlog.pipeline.outputs import require_outputs
 from kraftlog.pipeline.progress import waiting
 from kraftlog.pipeline.watching import is_watched, watch
 from kraftlog.plain import heard_or_not, tell, tell_as
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
-from kraftlog.quorum.rows import replica_rows
+from kraftlog.quorum.replica_rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.relations import Row
 from kraftlog.report.findings import print_findings
 from kraftlog.report.judgement import Judged, judged_of
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from kraftlog.source.collected import collected
 
 

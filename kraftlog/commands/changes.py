@@ -12,7 +12,7 @@ from rich.markup import escape
 from kraftlog.commands.command import add_format, add_roots, command, options_of
 from kraftlog.commands.faults import fault_rows, tell_faults
 from kraftlog.errors import InputError, UsageError
-from kraftlog.explain.elections import elected_in
+from kraftlog.explain.elected import elected_in
 from kraftlog.explain.moments import MomentSource
 from kraftlog.explain.timeline import net, object_rows
 from kraftlog.pipeline.progress import waiting
@@ -20,10 +20,10 @@ from kraftlog.plain import printable, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import lost_everywhere
 from kraftlog.relations import Row
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from kraftlog.report.terminal import console_on
 from kraftlog.source.collected import collected
-from kraftlog.source.settings import redactor_of
+from kraftlog.source.task_settings import redactor_of
 
 _DESCRIPTION = """\
 What changed since the last run of a lake: findings, replicas, elections and objects that are new,

@@ -17,10 +17,10 @@ from kraftlog.explain.timeline import History, entry_rows, file_history, first_t
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import tell
 from kraftlog.relations import Row
-from kraftlog.report.rows import print_rows
-from kraftlog.report.timeline import print_timeline
+from kraftlog.report.printed_rows import print_rows
+from kraftlog.report.timeline_text import print_timeline
 from kraftlog.source.collected import collected
-from kraftlog.source.settings import redactor_of
+from kraftlog.source.task_settings import redactor_of
 
 _DESCRIPTION = f"""\
 What happened to one object: which record changed it, from what to what, when, under which leader,

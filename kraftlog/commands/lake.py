@@ -10,10 +10,10 @@ import sys
 
 from kraftlog.commands.command import Arguments, add_format, command, family
 from kraftlog.commands.values import add_conf
-from kraftlog.parts import require
+from kraftlog.extras import require
 from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.plain import heard_or_not
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 
 _ENOUGH = 2
 """So many small files of one table become one, where it is asked for."""

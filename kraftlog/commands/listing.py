@@ -11,8 +11,8 @@ from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.message.catalogue import record_types
 from kraftlog.relations import Row, moment
-from kraftlog.report.rows import print_rows
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.report.printed_rows import print_rows
+from kraftlog.source.task_settings import limits_of, redactor_of
 
 
 def _common(parser: argparse.ArgumentParser) -> None:

@@ -9,24 +9,22 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kraftlog.audit.loss_words import UNKNOWN, apart_words, loss_rows, lost_words
 from kraftlog.audit.losses import apart_fields, losses_of, lost_fields
-from kraftlog.audit.run import audit_of
+from kraftlog.audit.runner import audit_of
 from kraftlog.commands.command import add_input, command, family, options_of
 from kraftlog.commands.faults import fault_rows
 from kraftlog.commands.plan_input import add_dialect, add_link, links_of
 from kraftlog.errors import InputError
-from kraftlog.pipeline.judge import replayed
+from kraftlog.pipeline.input_audit import replayed
 from kraftlog.plain import sentence, tell
-from kraftlog.quorum.history import FileRecords, Records
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords, Records
 from kraftlog.relations import Row
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import BELOW_START
 from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import counted_in_files
-from kraftlog.simulate.restart import Restart
-from kraftlog.simulate.restart_rows import apart_of, judged_restarts, restart_row
-from kraftlog.simulate.rows import (
+from kraftlog.simulate.plan_rows import (
     Plans,
     boot_rows,
     cuts_below_start,
@@ -35,8 +33,10 @@ from kraftlog.simulate.rows import (
     likely_leaders,
     truncation_rows,
 )
+from kraftlog.simulate.restart import Restart
+from kraftlog.simulate.restart_rows import apart_of, judged_restarts, restart_row
 from kraftlog.source.collected import collected
-from kraftlog.source.settings import redactor_of
+from kraftlog.source.task_settings import redactor_of
 
 PLAN = family(
     "plan",

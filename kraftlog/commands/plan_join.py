@@ -17,10 +17,10 @@ from kraftlog.commands.plan_input import add_dialect, add_link, links_of
 from kraftlog.commands.values import number_from
 from kraftlog.plain import counted, offsets_are, sentence, tell, voters_text
 from kraftlog.quorum.committed import committed_holder
-from kraftlog.quorum.copies import described_alone_from
-from kraftlog.quorum.history import FileRecords, Records
+from kraftlog.quorum.copy_times import described_alone_from
 from kraftlog.quorum.joining import FetchSettings
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords, Records
 from kraftlog.quorum.settings import (
     FETCH_TIMEOUT,
     FETCHED_BYTES,
@@ -28,13 +28,13 @@ from kraftlog.quorum.settings import (
     REQUEST_TIMEOUT,
 )
 from kraftlog.relations import Row
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from kraftlog.simulate.failover_rows import Failover, TruncationRule, failover, failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP
 from kraftlog.simulate.join_rows import BANDWIDTH, in_words, joined
 from kraftlog.source.collected import collected
-from kraftlog.source.settings import redactor_of
+from kraftlog.source.task_settings import redactor_of
 
 
 def _of_join(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from kraftlog.plain import counted, tell
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.out_of_range import (
     Consumer,
@@ -30,6 +30,7 @@ from kraftlog.simulate.out_of_range import (
     fetch_error,
     next_step,
 )
+from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.replica_selection import (
     Cluster,
     cluster_of,
@@ -37,7 +38,6 @@ from kraftlog.simulate.replica_selection import (
     rack_rows,
     select_all,
 )
-from kraftlog.simulate.rows import Plans
 from kraftlog.simulate.selectors import BUILT_IN, load_selector
 from kraftlog.simulate.staleness import MAX_WAIT_MS, staleness_rows, watermark_rows
 from kraftlog.simulate.traffic import (
@@ -50,7 +50,7 @@ from kraftlog.simulate.traffic import (
     from_file,
 )
 from kraftlog.source.collected import collected, furthest_image
-from kraftlog.source.settings import redactor_of
+from kraftlog.source.task_settings import redactor_of
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

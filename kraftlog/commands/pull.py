@@ -18,17 +18,17 @@ from pathlib import Path
 from kraftlog.commands.command import add_format, command
 from kraftlog.commands.values import local_argument, number_from
 from kraftlog.errors import UsageError
-from kraftlog.parts import require
+from kraftlog.extras import require
 from kraftlog.plain import heard_or_not, offsets_are, tell
 from kraftlog.pull.address import Unreachable, read_addresses
 from kraftlog.pull.arrived import arrived
 from kraftlog.pull.copying import copy_script, kubectl_source, ssh_source
-from kraftlog.pull.describe import lag_rows
+from kraftlog.pull.description import lag_rows
 from kraftlog.pull.folder import PulledFolder, pulled_folder, refuse_foreign
 from kraftlog.pull.leader import LeaderClient, Pace
 from kraftlog.pull.messages import Description
 from kraftlog.pull.puller import Puller
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 
 FOLLOW_SECONDS, RETRY_SECONDS = 1.0, 5.0
 _DESCRIPTION = """\

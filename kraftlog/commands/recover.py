@@ -12,9 +12,9 @@ from kraftlog.errors import InputError
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.recover.kit import new_folder, new_image, recovered_voters, write_kit, write_text
-from kraftlog.recover.plan import plan_text, plan_values
+from kraftlog.recover.recovery_plan import plan_text, plan_values
 from kraftlog.recover.source import recovered
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from kraftlog.source.collected import collected
 
 _DESCRIPTION = """\

@@ -14,7 +14,7 @@ from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.relations import Row
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from kraftlog.source.collected import collected
 
 

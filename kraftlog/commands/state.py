@@ -29,9 +29,9 @@ from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.rebuild import COMMITTED, Place, image_of
 from kraftlog.quorum.restorable import lost_everywhere, restorable
 from kraftlog.relations import Row
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from kraftlog.source.collected import collected
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.source.task_settings import limits_of, redactor_of
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image

@@ -18,9 +18,9 @@ from typing import IO, NamedTuple
 
 from kraftlog.contracts.suites import Suite
 from kraftlog.errors import PlatformError
+from kraftlog.extras import leave_out, put_off
 from kraftlog.failures import in_short
 from kraftlog.garbage import seldom_looked_for
-from kraftlog.parts import leave_out, put_off
 from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 

@@ -28,7 +28,7 @@ from great_expectations.datasource.fluent.pandas_datasource import PandasDatasou
 from great_expectations.expectations.expectation import Expectation
 from great_expectations.expectations.row_conditions import Column
 
-from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
+from kraftlog.audit.runner import ERRORED, FAILED, PASSED, SKIPPED
 from kraftlog.contracts.subjects import RunOfLake, SuiteRows, said
 from kraftlog.contracts.suites import AUDIT, Contract, Suite
 from kraftlog.relations import Row

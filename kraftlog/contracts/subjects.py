@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from kraftlog.audit.run import ERRORED, SKIPPED
+from kraftlog.audit.runner import ERRORED, SKIPPED
 from kraftlog.contracts.measures import Scans
 from kraftlog.contracts.suites import ERRORED_CHECKS, Contract, Suite
 from kraftlog.errors import LakeError

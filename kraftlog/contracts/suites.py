@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import Scope, Severity
-from kraftlog.audit.run import ERRORED, FAILED, PASSED, SKIPPED
+from kraftlog.audit.every_check import CATALOGUE
+from kraftlog.audit.runner import ERRORED, FAILED, PASSED, SKIPPED
 from kraftlog.contracts.measures import Measure, parse_measure
 from kraftlog.log.fault import FaultKind
 from kraftlog.tables.promise import CONDITION, Promise

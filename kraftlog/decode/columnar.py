@@ -41,7 +41,7 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.frames import read_frames
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import metadata_specs
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.message_spec import MessageSpec
 from kraftlog.native import kernel
 from kraftlog.native.kernel import Bytes, Envelopes, Numbers
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kraftlog import relations
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.tabular import column_of, marks, sharable, texts_of
-from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
+from kraftlog.message.message_spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.native import kernel
 from kraftlog.native.kernel import (
     ID_SIZE,

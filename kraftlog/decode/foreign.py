@@ -22,7 +22,7 @@ from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import Frame, FrameFault, read_frames
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import FileBytes, absolute, list_folder, open_file
-from kraftlog.message.spec import MessageSpec, parse_spec
+from kraftlog.message.message_spec import MessageSpec, parse_spec
 from kraftlog.plain import reason_of
 from kraftlog.wire import INT16, fixed
 

@@ -10,7 +10,7 @@ from base64 import b64encode
 from typing import Any
 
 from kraftlog.errors import DecodeError
-from kraftlog.message.spec import FieldSpec, VersionSpec, struct_at
+from kraftlog.message.message_spec import FieldSpec, VersionSpec, struct_at
 from kraftlog.plain import counted
 from kraftlog.wire import (
     FIXED,

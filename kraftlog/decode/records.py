@@ -27,7 +27,7 @@ from kraftlog.log.fault import Fault, FaultKind
 from kraftlog.log.frames import Frame, FrameFault, read_frames
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import CONTROL_MARKERS, control_specs, metadata_specs
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.message_spec import MessageSpec
 from kraftlog.plain import counted
 from kraftlog.wire import INT16, Buffer, fixed, unsigned_varint
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from blake3 import blake3
 
-from kraftlog.message.spec import Listed, MessageSpec, camel_case
+from kraftlog.message.message_spec import Listed, MessageSpec, camel_case
 
 MASK_PREFIX = "redacted:"
 

@@ -21,7 +21,7 @@ from kraftlog.decode.tabular import column_of, ids_of, repeated, timestamps
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Window
 from kraftlog.message.catalogue import spec_of
-from kraftlog.message.spec import FieldSpec
+from kraftlog.message.message_spec import FieldSpec
 from kraftlog.native.kernel import Numbers
 
 DICTIONARY = pa.dictionary(pa.int32(), pa.string())

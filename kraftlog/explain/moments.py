@@ -3,7 +3,7 @@ order, from the files of a quorum.
 
 In: a quorum, and what is asked for. Out: `Moment`s along `main`, the history that the replicas hold
 together, then those of each replica that contradicts it, from where it departs. What is read comes
-from `quorum.history`, by columns: only record types that can touch the tables are decoded, and of
+from `quorum.record_windows`, by columns: only record types that can touch the tables are decoded, and of
 the partitions' records only those of the topic that is asked for become rows. What lies before a
 range of offsets is folded by `state.known`. Memory is that of a window and of the state. Source:
 KIP-630, KIP-868 (a transaction's records count from its End on).
@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
-from kraftlog.quorum.history import FileRecords, go_on, loaded
 from kraftlog.quorum.lineages import Lineage, lineages
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords, go_on, loaded
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.known import Known

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kraftlog.errors import UsageError
-from kraftlog.message.spec import MessageSpec, SpecError, parse_spec
+from kraftlog.message.message_spec import MessageSpec, SpecError, parse_spec
 
 CONTROL_MARKERS = {0: "ABORT", 1: "COMMIT"}
 _UNKNOWN = re.compile(r"(UNKNOWN|UNKNOWN_CONTROL|FRAME_VERSION)_\d+")

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.tabular import repeated_text, timestamps
+from kraftlog.metrics.lives import KEYS, Gathered, ms_of
 from kraftlog.metrics.numbering import as_lists, of_lists
 from kraftlog.metrics.objects import UNKNOWN_MS, Ends, Lives
-from kraftlog.metrics.versions import KEYS, Gathered, ms_of
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.relations import BOOL, LONG, TEXT, TIMESTAMP, column
 from kraftlog.state.history import history_tables

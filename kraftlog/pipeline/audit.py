@@ -4,7 +4,7 @@ side.
 
 from typing import NamedTuple
 
-from kraftlog.audit.run import audit_of
+from kraftlog.audit.runner import audit_of
 from kraftlog.audit.told import Told
 from kraftlog.config import THRESHOLDS
 from kraftlog.pipeline.derive import Derived, derive
@@ -12,8 +12,8 @@ from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.plain import counted, tell
 from kraftlog.relations import Row
+from kraftlog.report.headline import headline
 from kraftlog.report.judgement import Judged, judged_in, judged_of
-from kraftlog.report.verdict import headline
 from kraftlog.simulate.restart_rows import with_history
 from kraftlog.tables.reports import (
     CHECK_RESULTS,

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from kraftlog.errors import LakeError, UsageError
-from kraftlog.explain.elections import Elected, elected_by
+from kraftlog.explain.elected import Elected, elected_by
 from kraftlog.explain.subject import Subject
 from kraftlog.explain.timeline import Held, between, net, object_rows
 from kraftlog.pipeline.explained import moments_in

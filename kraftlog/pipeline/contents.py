@@ -24,7 +24,7 @@ from kraftlog.log.segment import Limits, Window
 from kraftlog.pipeline.content_places import Places
 from kraftlog.pipeline.tasks import WrittenFile
 from kraftlog.quorum.detect import metadata_versions, remarkable, type_counts
-from kraftlog.source.plan import Split
+from kraftlog.source.splits import Split
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import read_columns, write_file
 from kraftlog.tables.spec import decoded_tables

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from functools import cached_property
 
-from kraftlog.audit.run import ERRORED, FAILED
+from kraftlog.audit.runner import ERRORED, FAILED
 from kraftlog.contracts.beside import JUDGE
 from kraftlog.contracts.suites import AUDIT, Suite, audit_suite, table_suites
 from kraftlog.failures import in_short

@@ -36,7 +36,7 @@ from kraftlog.pipeline.scan import scan_bin
 from kraftlog.pipeline.tasks import Spark, WrittenFile, run_tasks, setting_of
 from kraftlog.plain import counted, tell
 from kraftlog.source.files import file_rows
-from kraftlog.source.plan import Split, pack, plan_splits
+from kraftlog.source.splits import Split, pack, plan_splits
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.mend import forget_contents
 from kraftlog.tables.parquet import AddedFile, read_columns, write_file

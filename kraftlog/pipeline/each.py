@@ -10,7 +10,7 @@ from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.storage import absolute
-from kraftlog.pipeline.judge import audit_or_error
+from kraftlog.pipeline.input_audit import audit_or_error
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.tasks import run_tasks
 from kraftlog.report.judgement import Judged

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import UNREMARKABLE, id_texts
-from kraftlog.quorum.history import FileRecords, wanted_types
+from kraftlog.quorum.record_windows import FileRecords, wanted_types
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.window import RecordWindow, window_columns
 from kraftlog.tables.lake import Lake, bounds_of
@@ -46,7 +46,7 @@ class LakeRecords:
     _open: dict[str, pa.Table] = field(default_factory=dict)
 
     def windows(self, chain: Chain, first: int, after: int) -> Iterator[RecordWindow]:
-        """See `quorum.history.Records`."""
+        """See `quorum.record_windows.Records`."""
         while first < after:
             limit = chain.base[first] + self.files.window_records
             end = max(first + 1, int(np.searchsorted(chain.end[:after], limit, "right")))
@@ -64,7 +64,7 @@ class LakeRecords:
         return self._holds(id_texts(chain.ids[:count])) and not _says_other_offsets(chain, 0, count)
 
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
-        """See `quorum.history.Records`."""
+        """See `quorum.record_windows.Records`."""
         return self.files.snapshot(view)
 
     def _holds(self, ids: pa.Array) -> bool:

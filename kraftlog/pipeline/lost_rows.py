@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from kraftlog.audit.run import FAILED
+from kraftlog.audit.runner import FAILED
 from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import RUN_ID

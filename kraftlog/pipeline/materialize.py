@@ -17,7 +17,7 @@ from kraftlog.pipeline.plans import restorable_states
 from kraftlog.pipeline.run import Run, run_numbered
 from kraftlog.pipeline.states import States
 from kraftlog.quorum.lineages import MAIN, lineage_of, stretches
-from kraftlog.quorum.rows import epoch_rows, replica_rows
+from kraftlog.quorum.replica_rows import epoch_rows, replica_rows
 from kraftlog.relations import Row
 from kraftlog.state.outline import PARTITION_TYPES
 from kraftlog.tables.lake import Lake

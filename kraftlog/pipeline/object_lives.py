@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kraftlog.metrics.known_lives import ENDED_VERSIONS, OBJECT_LIVES, known_lives
+from kraftlog.metrics.lives import KEYS, VALIDITY, Gathered
 from kraftlog.metrics.objects import Ends, Lives
-from kraftlog.metrics.versions import KEYS, VALIDITY, Gathered
 from kraftlog.pipeline.lineage_digests import grown_from
 from kraftlog.pipeline.run import last_writer
 from kraftlog.quorum.evidence import Longs

@@ -11,7 +11,7 @@ from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.log.storage import absolute, is_inside, real_path, refuse_below_input
 from kraftlog.log.stores import is_remote
-from kraftlog.tables.names import KEY_FILE, PAGE, REGISTER
+from kraftlog.tables.lake_names import KEY_FILE, PAGE, REGISTER
 from kraftlog.tables.whole import is_stream
 
 

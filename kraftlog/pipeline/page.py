@@ -14,7 +14,7 @@ from kraftlog.plain import tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.report.judgement import Judged
 from kraftlog.report.view import PageData
-from kraftlog.tables.names import PAGE
+from kraftlog.tables.lake_names import PAGE
 from kraftlog.tables.parquet import lake_filesystem
 from kraftlog.tables.reports import CONTRACT_RESULTS
 from kraftlog.tables.whole import write_whole
@@ -82,7 +82,7 @@ def write_audit_page(
 
 
 def _write(path: str, data: PageData) -> None:
-    from kraftlog.report.page import render_page
+    from kraftlog.report.html_page import render_page
 
     write_whole(path, render_page(data).encode("utf-8"))
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from kraftlog import relations
 from kraftlog.native.folding import Lists
 from kraftlog.pipeline.derive import Rows, table
-from kraftlog.pipeline.evidence import record_types_of
 from kraftlog.pipeline.histories import shared_versions
+from kraftlog.pipeline.lake_evidence import record_types_of
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.evidence import Longs, id_texts
 from kraftlog.quorum.logview import LogView
@@ -22,6 +22,7 @@ from kraftlog.quorum.restorable import MISSING, restorable
 from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, column
 from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import TypeCounts
+from kraftlog.simulate.plan_rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.replica_selection import (
     Broker,
     Cluster,
@@ -29,7 +30,6 @@ from kraftlog.simulate.replica_selection import (
     select_all,
     topic_rows,
 )
-from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.promise import among, at_least, known, not_below, unique

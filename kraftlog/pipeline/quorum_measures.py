@@ -7,7 +7,7 @@ import pyarrow as pa
 from kraftlog import relations
 from kraftlog.metrics.configuration import configuration_rows
 from kraftlog.metrics.costs import cost_rows
-from kraftlog.metrics.disk import disk_rows
+from kraftlog.metrics.disk_use import disk_rows
 from kraftlog.metrics.elections import elections_of
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.shared_measures import SharedMeasures

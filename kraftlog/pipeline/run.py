@@ -26,17 +26,17 @@ from kraftlog.log.segment import Limits
 from kraftlog.log.storage import absolute
 from kraftlog.log.stores import why
 from kraftlog.pipeline.disk_changes import disk_changes
-from kraftlog.pipeline.evidence import recorded_quorum
+from kraftlog.pipeline.lake_evidence import recorded_quorum
 from kraftlog.pipeline.lake_records import LakeRecords
 from kraftlog.plain import tell_once
 from kraftlog.quorum.describe import described_of
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.lineages import Lineage, lineages
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.relations import Row
-from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
+from kraftlog.source.task_settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.lake_names import KEY_FILE
 from kraftlog.tables.parquet import lake_filesystem, make_folder_of
 from kraftlog.tables.place import state_of
 

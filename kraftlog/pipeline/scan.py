@@ -16,7 +16,7 @@ from kraftlog.log.directory import walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.pipeline.tasks import WrittenFile
-from kraftlog.source.plan import Split
+from kraftlog.source.splits import Split
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file
 

@@ -20,7 +20,7 @@ from kraftlog.metrics.objects import Changes, Lives
 from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.record_totals import mean_size_bytes, sizes_of_snapshot
 from kraftlog.metrics.shared_log import SharedLog, shared_log
-from kraftlog.metrics.snapshots import load_times, snapshot_rows, snapshots_per_day
+from kraftlog.metrics.snapshot_metrics import load_times, snapshot_rows, snapshots_per_day
 from kraftlog.pipeline.histories import shared_versions
 from kraftlog.pipeline.known_records import scanned
 from kraftlog.pipeline.object_lives import ObjectLives, lives_of

@@ -6,9 +6,9 @@ import pyarrow as pa
 
 from kraftlog import relations
 from kraftlog.metrics.policy import policy_rows
-from kraftlog.metrics.retention import retention_rows
+from kraftlog.metrics.retention_advice import retention_rows
 from kraftlog.metrics.snapshot_advice import advice_rows
-from kraftlog.metrics.snapshots import snapshot_metric_rows
+from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.shared_measures import SharedMeasures
 from kraftlog.quorum.growth import per_day

@@ -28,9 +28,9 @@ from kraftlog.plain import runs_text, tell
 from kraftlog.quorum.side_evidence import read_side_file
 from kraftlog.tables.damage import damages, finished_run
 from kraftlog.tables.lake import Lake, Mark
+from kraftlog.tables.lake_names import KEY_FILE, PAGE, REGISTER
 from kraftlog.tables.lease import Lease, lease_of
 from kraftlog.tables.mend import Taken, mend
-from kraftlog.tables.names import KEY_FILE, PAGE, REGISTER
 from kraftlog.tables.place import require_place, state_of
 from kraftlog.tables.register import Published
 from kraftlog.tables.spec import RUN_ID, RUNS, TableSpec

@@ -20,7 +20,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from kraftlog.errors import KraftlogError
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.message_spec import MessageSpec
 from kraftlog.pull.address import Address, PullError, Unreachable
 from kraftlog.pull.security import Security
 from kraftlog.wire import INT16, INT32

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.message_spec import MessageSpec
 from kraftlog.pull.address import Address, PullError, Unreachable
 from kraftlog.pull.messages import (
     CLUSTER_REQUEST,

@@ -15,7 +15,7 @@ from kraftlog.decode.interpreter import read_message
 from kraftlog.errors import DecodeError
 from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.message.catalogue import request_specs
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.pull.address import Address
 from kraftlog.quorum.epochs import EpochEnd
 from kraftlog.simulate.extent import SnapshotId

@@ -15,7 +15,7 @@ from kraftlog.plain import offsets_text
 from kraftlog.pull.address import PullError, Unreachable
 from kraftlog.pull.assembler import Assembler, AssemblyError, transfer, why_invalid
 from kraftlog.pull.batches import After, WholeBatches, whole_batches
-from kraftlog.pull.describe import describe_text
+from kraftlog.pull.description import describe_text
 from kraftlog.pull.folder import PulledFolder
 from kraftlog.pull.leader import PAUSE_SECONDS, LeaderClient
 from kraftlog.pull.messages import Description, Fetched

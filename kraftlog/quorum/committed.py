@@ -30,7 +30,7 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
     it, or nothing shows any more that it does not.
 
     This is about which of the records that it holds are committed: holes and an early end do not
-    lower it, where `simulate.rows.Plans.committed_reach` asks how far a started node lacks nothing.
+    lower it, where `simulate.plan_rows.Plans.committed_reach` asks how far a started node lacks nothing.
     """
     bounds = quorum.bounds
     known = quorum.committed_below(label)

@@ -19,7 +19,7 @@ from kraftlog.log import names
 from kraftlog.log.directory import Replica
 from kraftlog.log.sidefiles import SIDE_FILE_LIMIT
 from kraftlog.log.storage import open_file
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
 from kraftlog.quorum.logview import LogView
 

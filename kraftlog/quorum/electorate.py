@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.at_hand import AtHand
 from kraftlog.quorum.bounds import CopyStanding, Voting

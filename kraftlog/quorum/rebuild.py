@@ -19,10 +19,10 @@ from kraftlog.log.segment import Limits
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.committed import Committed, committed_in
-from kraftlog.quorum.history import FileRecords, go_on
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords, go_on
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.fold import Applied
 from kraftlog.state.image import Image

@@ -13,7 +13,7 @@ import numpy as np
 
 from kraftlog.plain import natural
 from kraftlog.quorum.committed import candidates
-from kraftlog.quorum.copies import copied_before, copied_first, copy_explains, described_since
+from kraftlog.quorum.copy_times import copied_before, copied_first, copy_explains, described_since
 from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.electorate import Vote
 from kraftlog.quorum.ends import Witness, known_epoch, unread_tail_bytes

@@ -15,7 +15,7 @@ import numpy as np
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL, PREFIX_SIZE
 from kraftlog.log.fault import READING_KINDS, Fault, FaultKind
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS, refused_voter
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,

@@ -19,7 +19,7 @@ from pathlib import Path
 from kraftlog.errors import UsageError
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.log.storage import refuse_below_input
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.recover.source import OldBroker
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.declare import Data

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
 from kraftlog.log.names import CHECKPOINT, LOG
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import Committed, committed_in, contradicted_from

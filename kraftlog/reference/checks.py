@@ -6,8 +6,8 @@ In: the catalogue, the texts of the options that limit them. Out: Markdown.
 from dataclasses import asdict
 from pathlib import Path
 
-from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import Check
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.config import default_thresholds, option_texts
 from kraftlog.reference.markdown import code, markdown_table, page
 

@@ -6,7 +6,7 @@ In: the specs that `schemas/` declares. Out: Markdown.
 from collections.abc import Iterable, Iterator
 
 from kraftlog.message.catalogue import control_specs, metadata_specs, request_specs
-from kraftlog.message.spec import FieldSpec, MessageSpec, Versions
+from kraftlog.message.message_spec import FieldSpec, MessageSpec, Versions
 from kraftlog.reference.markdown import code, markdown_table, page
 
 _INTRODUCTION = """

@@ -8,10 +8,10 @@ for something else says so (`asks` of its evidence).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import ActionKey
+from kraftlog.audit.every_check import BY_NAME
 from kraftlog.relations import Row
-from kraftlog.report.verdict import worst_first
+from kraftlog.report.headline import worst_first
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kraftlog.audit.run import ERRORED
+from kraftlog.audit.runner import ERRORED
 from kraftlog.config import THRESHOLDS, ValueSource
 from kraftlog.plain import natural, printable
 from kraftlog.relations import Row
 from kraftlog.report.actions import grouped
 from kraftlog.report.answer import Answers, answer_of
+from kraftlog.report.headline import headline
 from kraftlog.report.judgement import Judged
 from kraftlog.report.once import called_in, findings_once
 from kraftlog.report.terminal import console_on
-from kraftlog.report.verdict import headline
 
 _STYLES = {"critical": "bold red", "warning": "yellow", "info": "dim", "ok": "green"}
 

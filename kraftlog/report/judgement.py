@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kraftlog.audit.origins import setting_rows
-from kraftlog.audit.run import AuditResult, exit_code_of, lines_of
+from kraftlog.audit.runner import AuditResult, exit_code_of, lines_of
 from kraftlog.config import Options
 from kraftlog.failures import FAILED
 from kraftlog.quorum.model import Quorum

@@ -8,8 +8,8 @@ judge everything. Findings below that stand in the case's output; what was not j
 
 from xml.etree import ElementTree as ET
 
-from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
+from kraftlog.audit.every_check import BY_NAME
 from kraftlog.config import Options
 from kraftlog.plain import counted, printable
 from kraftlog.relations import Row

@@ -15,9 +15,9 @@ from kraftlog.plain import counted, printable
 from kraftlog.relations import Row
 from kraftlog.report.findings import print_answer, print_verdict
 from kraftlog.report.from_lake import batches_read
+from kraftlog.report.headline import outcome_words
 from kraftlog.report.judgement import Judged
 from kraftlog.report.terminal import console_on
-from kraftlog.report.verdict import outcome_words
 from kraftlog.report.view import names_of, replicas_in_order
 from kraftlog.tables.lake import Lake
 

@@ -12,10 +12,10 @@ from datetime import datetime
 from functools import cached_property
 
 from kraftlog import __version__
-from kraftlog.metrics.snapshots import snapshot_rows
+from kraftlog.metrics.snapshot_metrics import snapshot_rows
 from kraftlog.plain import counted
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.rows import epoch_rows, replica_rows
+from kraftlog.quorum.replica_rows import epoch_rows, replica_rows
 from kraftlog.relations import Row
 from kraftlog.report.judgement import Judged
 from kraftlog.report.once import called_in

@@ -9,7 +9,7 @@ from pathlib import Path
 from kraftlog.errors import KraftlogError, UsageError
 from kraftlog.plain import tell
 from kraftlog.session.java import check_java
-from kraftlog.session.settings import (
+from kraftlog.session.spark_settings import (
     DELTA,
     JARS_FOLDER,
     S3A,

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 
 from kraftlog.errors import PlatformError
-from kraftlog.parts import let_in, require
+from kraftlog.extras import let_in, require
 from kraftlog.session.java import check_java
-from kraftlog.session.settings import (
+from kraftlog.session.spark_settings import (
     delta_coordinates,
     jar_digests,
     jars_folder,

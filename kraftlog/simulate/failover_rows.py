@@ -16,7 +16,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from kraftlog.errors import InputError
-from kraftlog.quorum.copies import copied_before
+from kraftlog.quorum.copy_times import copied_before
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -24,7 +24,7 @@ from kraftlog.relations import Row
 from kraftlog.simulate.election import Candidacy, outcomes, vote_end
 from kraftlog.simulate.fetch import truncate
 from kraftlog.simulate.join_rows import replica_named
-from kraftlog.simulate.rows import Plans, likely_leaders
+from kraftlog.simulate.plan_rows import Plans, likely_leaders
 
 
 class TruncationRule(StrEnum):

@@ -31,7 +31,7 @@ from kraftlog.simulate.join import (
     join,
 )
 from kraftlog.simulate.liveness import Link
-from kraftlog.simulate.rows import Plans, likely_leaders
+from kraftlog.simulate.plan_rows import Plans, likely_leaders
 from kraftlog.simulate.snapshot_server import GONE, Recovery, recovery
 
 BANDWIDTH = 12_500_000

@@ -22,7 +22,7 @@ from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
 from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.committed import committed_cut, returning
-from kraftlog.quorum.copies import copied_before, described_alone_from
+from kraftlog.quorum.copy_times import copied_before, described_alone_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.joining import stuck
@@ -48,7 +48,7 @@ from kraftlog.quorum.shortfalls import (
 )
 from kraftlog.quorum.voters import stranger_text
 from kraftlog.simulate.election import Candidacy
-from kraftlog.simulate.rows import Plans
+from kraftlog.simulate.plan_rows import Plans
 
 IF_DOWN_FIRST = "start it first if it is down already"
 """What the reason of a node holds which comes first in another order than that of a restart."""

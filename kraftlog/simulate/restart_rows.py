@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from kraftlog.audit.collect import with_state
 from kraftlog.audit.loss_words import known_losses, loss_rows
-from kraftlog.audit.run import Finding
+from kraftlog.audit.runner import Finding
 from kraftlog.audit.state_rules import CONTROLLERS
 from kraftlog.audit.told import Told
 from kraftlog.audit.triage import called, head, role_of
-from kraftlog.quorum.history import Records
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import Records
 from kraftlog.relations import Row
 from kraftlog.simulate.restart import Restart, Safety, restarts, with_places
 

@@ -17,7 +17,7 @@ import numpy as np
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
-from kraftlog.simulate.rows import Plans
+from kraftlog.simulate.plan_rows import Plans
 
 MAX_WAIT_MS = 500
 """Default of replica.fetch.max.wait.ms, and how long KRaft's leader lets a fetch wait."""

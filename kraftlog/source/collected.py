@@ -14,8 +14,8 @@ from kraftlog.quorum.describe import described_of, of_one_cluster
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
-from kraftlog.simulate.rows import Plans
-from kraftlog.source.settings import limits_of, redactor_of
+from kraftlog.simulate.plan_rows import Plans
+from kraftlog.source.task_settings import limits_of, redactor_of
 from kraftlog.state.image import Image
 
 

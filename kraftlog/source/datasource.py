@@ -28,9 +28,10 @@ from pyspark.sql.types import StructType
 from kraftlog.log.directory import Replica, find_replicas, record_files
 from kraftlog.source.files import file_rows
 from kraftlog.source.parts import GivenRows, Whole, parts_of, rows_of
-from kraftlog.source.plan import Split
 from kraftlog.source.pushdown import Pushed, push
-from kraftlog.source.settings import (
+from kraftlog.source.splits import Split
+from kraftlog.source.stream import KraftlogStreamReader
+from kraftlog.source.task_settings import (
     arrow_schema,
     relation_of,
     roots_of,
@@ -38,7 +39,6 @@ from kraftlog.source.settings import (
     source_redactor,
     tasks_of,
 )
-from kraftlog.source.stream import KraftlogStreamReader
 
 _OF_A_QUORUM = frozenset({"replicas", "epochs"})
 

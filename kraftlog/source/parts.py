@@ -11,10 +11,10 @@ from pyspark.sql.datasource import InputPartition
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import Replica
-from kraftlog.source.plan import Split, cut, pack
 from kraftlog.source.pushdown import Pushed
 from kraftlog.source.read import Reading, read_quorum, read_split
-from kraftlog.source.settings import (
+from kraftlog.source.splits import Split, cut, pack
+from kraftlog.source.task_settings import (
     arrow_schema,
     limits_of,
     relation_of,

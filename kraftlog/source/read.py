@@ -20,9 +20,9 @@ from kraftlog.log.directory import Replica, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits, Window
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.rows import epoch_rows, replica_rows
-from kraftlog.source.plan import Split
+from kraftlog.quorum.replica_rows import epoch_rows, replica_rows
 from kraftlog.source.pushdown import Pushed
+from kraftlog.source.splits import Split
 
 
 @dataclass(frozen=True, slots=True)

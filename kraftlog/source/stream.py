@@ -22,7 +22,8 @@ from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.source.files import file_rows
 from kraftlog.source.parts import GivenRows, parts_of, rows_of
-from kraftlog.source.progress import (
+from kraftlog.source.pushdown import Pushed
+from kraftlog.source.stream_progress import (
     advanced,
     changed_files,
     from_json,
@@ -30,8 +31,7 @@ from kraftlog.source.progress import (
     new_ranges,
     to_json,
 )
-from kraftlog.source.pushdown import Pushed
-from kraftlog.source.settings import (
+from kraftlog.source.task_settings import (
     limits_of,
     relation_of,
     roots_of,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.message.catalogue import spec_of
-from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
+from kraftlog.message.message_spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.relations import payload_name
 from kraftlog.state.history import milliseconds
 from kraftlog.state.replay import Origin

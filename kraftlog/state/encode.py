@@ -24,7 +24,7 @@ from kraftlog.log.batch import (
     PREFIX_SIZE,
     crc32c,
 )
-from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
+from kraftlog.message.message_spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.wire import FIXED, INT16, INT32
 
 NO_PRODUCER = -1

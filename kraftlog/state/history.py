@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from kraftlog.decode.rows import cell
 from kraftlog.decode.tabular import LARGEST_MS
 from kraftlog.message.catalogue import known_spec
-from kraftlog.message.spec import FieldSpec
+from kraftlog.message.message_spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
 from kraftlog.state.declare import Data, Key, Replace, StateTable
 from kraftlog.state.replay import Visible

@@ -12,7 +12,7 @@ from base64 import urlsafe_b64decode
 from collections.abc import Iterable
 from typing import Any
 
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.state.declare import Data, ReplayFault, Shape, StateView
 
 MIGRATING = ZERO_UUID

@@ -13,8 +13,8 @@ from kraftlog.log.storage import FolderEntry, absolute, entry_of, list_folder
 from kraftlog.log.stores import asked, is_remote, require_store
 from kraftlog.plain import printable, reason_of
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake_names import KEY_FILE, REGISTER
 from kraftlog.tables.lease import require_layout
-from kraftlog.tables.names import KEY_FILE, REGISTER
 from kraftlog.tables.register import Register, RegisterState
 from kraftlog.tables.spec import decoded_tables
 

@@ -26,7 +26,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from kraftlog.errors import LakeError, UnwritableError
 from kraftlog.log.stores import is_remote, refusal, why
 from kraftlog.relations import TEXT, column
-from kraftlog.tables.names import REGISTER
+from kraftlog.tables.lake_names import REGISTER
 
 LAYOUT = 8
 """How a lake lies on its disk, and what its ids mean: 2 since files lie under `column=value`, 3

@@ -23,9 +23,9 @@ from statistics import mean
 from kraftlog.config import load_options
 from kraftlog.pipeline.job import starter
 from kraftlog.pipeline.steps import run_pipeline
-from kraftlog.source.settings import KEY_SIZE
+from kraftlog.source.task_settings import KEY_SIZE
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.lake_names import KEY_FILE
 from kraftlog.tables.spec import decoded_tables, state_tables
 from tests.unit.audit_logs import NO_OP, START_MS, Batch, Node, change_isr, quorum
 

@@ -22,12 +22,12 @@ import pyarrow as pa
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
+from kraftlog.extras import leave_out
 from kraftlog.garbage import seldom_looked_for
 from kraftlog.log.segment import Limits, Window, walk
 from kraftlog.log.storage import open_file
 from kraftlog.message.catalogue import spec_of
 from kraftlog.native.kernel import Numbers
-from kraftlog.parts import leave_out
 from kraftlog.relations import payload_name
 
 CLEAR = Redactor(None)

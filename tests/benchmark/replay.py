@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.redaction import Redactor
+from kraftlog.extras import leave_out
 from kraftlog.garbage import seldom_looked_for
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.log.names import LOG
-from kraftlog.parts import leave_out
 from kraftlog.state.fold import fold_last
 from kraftlog.state.outline import Outline
 from tests.golden.replica_fold import folded_history, histories

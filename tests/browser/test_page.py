@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.report.page import render_page
+from kraftlog.report.html_page import render_page
 from tests.browser.chromium import Browser, BrowserMissing, browser, find_browser
 from tests.golden.cases import DATA
 from tests.unit.report_pages import audited

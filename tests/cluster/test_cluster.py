@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.lake_names import KEY_FILE
 from kraftlog.tables.place import state_of
 from tests.bare import ROOT, built_wheel, environment
 from tests.cluster.machines import spark_home, stop, wait_for

@@ -22,7 +22,7 @@ SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 SCRIPT = """
 import sys
 import pyarrow
-from kraftlog.parts import leave_out
+from kraftlog.extras import leave_out
 leave_out("pandas")  # as each command does
 pyarrow.array([1])
 from pyspark import SparkContext

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import AuditResult, audit_of
+from kraftlog.audit.runner import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LOG_FOLDER

@@ -7,7 +7,7 @@ import pytest
 
 from kraftlog.audit.check import BadRow
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import AuditResult, audit_of
+from kraftlog.audit.runner import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits

@@ -13,13 +13,13 @@ import pytest
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.losses import Cut, cuts_of, losses_of
-from kraftlog.audit.run import AuditResult, audit_of
+from kraftlog.audit.runner import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.evidence import Losses
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from tests.golden.cases import DATA, PARTITION, scenario
 
 CASES = (

@@ -17,10 +17,10 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.metrics.compaction import KEYS
+from kraftlog.metrics.lives import KEYS as TABLES
 from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.tombstones import deletions
-from kraftlog.metrics.versions import KEYS as TABLES
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import metrics

@@ -19,7 +19,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.lost import counted_in_files
-from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
+from kraftlog.simulate.plan_rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from tests.golden.cases import DATA, NODES, PARTITION, Replica, scenario
 
 Row = dict[str, Any]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.catalogue import BY_NAME
-from kraftlog.audit.run import AuditResult
+from kraftlog.audit.every_check import BY_NAME
+from kraftlog.audit.runner import AuditResult
 from tests.golden.test_audit import audit as audit_golden
 from tests.real_cases import CASES, assert_told, warnings
 from tests.unit.audit_logs import (

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kraftlog.audit.run import audit_of
+from kraftlog.audit.runner import audit_of
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.records import bad_crc
 from kraftlog.decode.redaction import Redactor

@@ -12,8 +12,8 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.collector import Collector, evidence_by
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import NO_OP, Batch, Node, leader_change
 from tests.unit.audit_logs import quorum as small_quorum

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.cli import main
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.message_spec import MessageSpec
 from kraftlog.plain import offsets_text
 from kraftlog.pull.address import Address
 from kraftlog.pull.connection import Connection

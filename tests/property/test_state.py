@@ -18,7 +18,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import crc_is_valid
 from kraftlog.log.directory import find_replicas
 from kraftlog.message.catalogue import control_specs, metadata_specs
-from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
+from kraftlog.message.message_spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.state.encode import encode_batch, encode_message, metadata_record
 from kraftlog.state.replay import Origin, Replay
 from tests.canonical import canonical_lines

@@ -20,7 +20,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import row_schema
 from kraftlog.log.directory import find_replicas
 from kraftlog.message.catalogue import spec_of
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.message_spec import MessageSpec
 from kraftlog.pipeline.histories import since
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.encode import RawRecord, encode_batch, metadata_record

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from kraftlog.decode.interpreter import absent_value, read_message
 from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
-from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
+from kraftlog.message.message_spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.pull.assembler import Assembler
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.fetch import Dialect, Span, log_chunks

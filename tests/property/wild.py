@@ -10,7 +10,7 @@ from random import Random
 
 from kraftlog.log.batch import HEADER_SIZE, LOG_APPEND_TIME
 from kraftlog.message.catalogue import metadata_specs
-from kraftlog.message.spec import FieldSpec, MessageSpec, VersionSpec, struct_at
+from kraftlog.message.message_spec import FieldSpec, MessageSpec, VersionSpec, struct_at
 from kraftlog.state.encode import encode_batch, encoded_unsigned_varint, encoded_varint
 from kraftlog.wire import FIXED
 from tests.property.engines import sealed

@@ -21,7 +21,7 @@ from kraftlog.cli import main
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.lake_names import KEY_FILE
 from kraftlog.tables.place import state_of
 from tests.bare import ROOT
 from tests.documents import DOCS, blocks

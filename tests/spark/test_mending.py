@@ -21,7 +21,7 @@ from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import Outcome, run_pipeline, run_steps
 from kraftlog.report.judgement import judged_in
 from kraftlog.tables.lake import Lake, LakeTable, held_by_all
-from kraftlog.tables.names import PAGE
+from kraftlog.tables.lake_names import PAGE
 from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN
 from tests.golden.cases import DATA

@@ -9,7 +9,7 @@ import pytest
 from kraftlog.config import load_options
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.steps import run_pipeline, run_steps
-from kraftlog.report import page as page_module
+from kraftlog.report import html_page as page_module
 from kraftlog.report.from_lake import page_of_lake
 from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA, Replica

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.config import Options, load_options
-from kraftlog.pipeline.judge import audit_input
+from kraftlog.pipeline.input_audit import audit_input
 from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import run_steps
 from kraftlog.report.judgement import judged_in

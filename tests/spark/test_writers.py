@@ -13,9 +13,9 @@ import pytest
 from kraftlog.config import load_options
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.steps import run_pipeline
-from kraftlog.source.settings import KEY_SIZE
+from kraftlog.source.task_settings import KEY_SIZE
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.lake_names import KEY_FILE
 from kraftlog.tables.register import Register
 from tests.golden.cases import DATA
 from tests.in_process import InProcess

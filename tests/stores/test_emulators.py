@@ -20,7 +20,7 @@ from kraftlog.cli import main
 from kraftlog.log.stores import filesystem_of
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.names import KEY_FILE
+from kraftlog.tables.lake_names import KEY_FILE
 from kraftlog.tables.place import state_of
 from tests.cluster.machines import stop, wait_for
 from tests.golden.cases import DATA

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import AuditResult, Finding, audit_of
+from kraftlog.audit.runner import AuditResult, Finding, audit_of
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import crc32c

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
 
-from kraftlog.audit.run import audit_of
+from kraftlog.audit.runner import audit_of
 from kraftlog.config import load_options
-from kraftlog.pipeline.judge import replayed
+from kraftlog.pipeline.input_audit import replayed
 from kraftlog.report.judgement import judged_of
 from kraftlog.report.view import PageData, page_of_audit
 

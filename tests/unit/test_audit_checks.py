@@ -11,9 +11,9 @@ from typing import NamedTuple
 import pytest
 
 from kraftlog.audit import disk_checks, health_checks, partition_checks, voter_checks
-from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import checks_in
-from kraftlog.audit.run import AuditResult, Finding
+from kraftlog.audit.every_check import CATALOGUE
+from kraftlog.audit.runner import AuditResult, Finding
 from kraftlog.log.names import LEFT_OUT
 from tests.unit.audit_logs import (
     HEADER_SIZE,

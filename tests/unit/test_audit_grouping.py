@@ -22,7 +22,7 @@ from kraftlog.audit.grouping import (
     UNCLEARED,
     WRITTEN_SINCE,
 )
-from kraftlog.audit.run import Finding
+from kraftlog.audit.runner import Finding
 from kraftlog.message.catalogue import spec_of
 from kraftlog.report.actions import action_of
 from kraftlog.state.encode import metadata_record

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.issues import ISSUE_LIMIT
-from kraftlog.audit.run import AuditResult
+from kraftlog.audit.runner import AuditResult
 from kraftlog.quorum.capping import FINDING_LIMIT as CONTENT_LIMIT
 from tests.unit.audit_logs import (
     NO_OP,

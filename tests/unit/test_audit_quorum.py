@@ -18,14 +18,14 @@ import pytest
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.run import audit_of, limited
+from kraftlog.audit.runner import audit_of, limited
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.committed import committed_in
-from kraftlog.quorum.copies import copy_explains
+from kraftlog.quorum.copy_times import copy_explains
 from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
 from kraftlog.quorum.divergence import Comparisons, alike_groups, compare, end_after_repair
 from kraftlog.quorum.evidence import Described, LastFetch, QuorumEvidence
@@ -34,11 +34,11 @@ from kraftlog.quorum.joining import busiest_hour
 from kraftlog.quorum.lineages import lineages
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.rows import replica_rows
-from kraftlog.recover.plan import unknown
+from kraftlog.quorum.replica_rows import replica_rows
+from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import recovered
+from kraftlog.simulate.plan_rows import fetch_rows
 from kraftlog.simulate.restart import Safety, restarts
-from kraftlog.simulate.rows import fetch_rows
 from tests.golden.cases import DATA, PARTITION
 from tests.unit.audit_logs import (
     CLUSTER,

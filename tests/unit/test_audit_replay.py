@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.image_checks import EQUALS
-from kraftlog.audit.run import AuditResult
+from kraftlog.audit.runner import AuditResult
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from tests.unit.audit_logs import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.run import EVIDENCE_LIMIT, MESSAGE_LIMIT, brief, brief_text
+from kraftlog.audit.runner import EVIDENCE_LIMIT, MESSAGE_LIMIT, brief, brief_text
 
 
 def test_what_is_short_stays_as_it_is() -> None:

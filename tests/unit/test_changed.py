@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.explain.elections import elected_by
+from kraftlog.explain.elected import elected_by
 from kraftlog.pipeline.changed import UNSEEN, finding_changes, placed
 
 Row = dict[str, Any]

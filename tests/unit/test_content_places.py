@@ -25,8 +25,8 @@ from kraftlog.pipeline.contents import decode_bin
 from kraftlog.pipeline.scan import ScannedFile, scan_bin
 from kraftlog.pipeline.tasks import WrittenFile
 from kraftlog.quorum.detect import type_counts
-from kraftlog.source.plan import plan_splits
-from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
+from kraftlog.source.splits import plan_splits
+from kraftlog.source.task_settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.spec import decoded_tables
 from tests.golden.cases import DATA

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.config import load_options
 from kraftlog.contracts.beside import JUDGE, Judge
 from kraftlog.contracts.measures import Measure, Scans, parse_measure

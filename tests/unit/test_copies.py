@@ -20,7 +20,7 @@ from kraftlog.quorum.epochs import EpochVector, common_end
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import Kinship, divergence_rows
 from kraftlog.quorum.ranking import restore_rows
-from kraftlog.quorum.rows import replica_rows
+from kraftlog.quorum.replica_rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.recover.source import recovered
 from kraftlog.relations import moment

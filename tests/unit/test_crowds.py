@@ -19,7 +19,7 @@ from kraftlog.audit.watch import NAMES_KEPT, Crowd, MassDeletion
 from kraftlog.config import default_thresholds
 from kraftlog.quorum import snapshots
 from kraftlog.quorum.voter_changes import _without_named
-from kraftlog.report.verdict import headline
+from kraftlog.report.headline import headline
 from kraftlog.state.replay import Origin, Visible
 from kraftlog.state.state import Change, State
 from tests.unit.audit_logs import Node, audit, healthy_log

@@ -12,7 +12,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.config import load_options
-from kraftlog.pipeline.judge import audit_input, replayed
+from kraftlog.pipeline.input_audit import audit_input, replayed
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranking import restore_rows
 from tests.unit.audit_logs import (

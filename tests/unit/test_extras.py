@@ -12,8 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from kraftlog.errors import PlatformError
+from kraftlog.extras import EXTRAS, missing, require
 from kraftlog.log.sidefiles import read_meta_properties
-from kraftlog.parts import EXTRAS, missing, require
 from tests.bare import AUDIT, ROOT, built_wheel, environment, packages, required, run
 from tests.documents import DOCS
 from tests.fake_controller import FakeController, serving

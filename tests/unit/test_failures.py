@@ -21,7 +21,7 @@ from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.log import names
 from kraftlog.log.storage import folder_of_log
-from kraftlog.pipeline import judge
+from kraftlog.pipeline import input_audit
 from kraftlog.recover.kit import new_folder
 from kraftlog.report.judgement import Judged
 from tests.bare import ROOT
@@ -572,12 +572,12 @@ def test_a_file_is_no_folder_for_a_checkpoint(
 def test_a_defect_in_one_input_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bad, good, audited_alone = str(tmp_path), str(LOG.parent), judge.audit_input
+    bad, good, audited_alone = str(tmp_path), str(LOG.parent), input_audit.audit_input
 
     def audit_input(roots: list[str], options: Options) -> Judged:
         return audited_alone(roots, options) if roots == [good] else [][0]
 
-    monkeypatch.setattr(judge, "audit_input", audit_input)
+    monkeypatch.setattr(input_audit, "audit_input", audit_input)
     assert main(["audit", "--each", bad, good, "--format", "json"]) == 2
     said = capsys.readouterr()
     verdicts = [row for row in map(json.loads, said.out.splitlines()) if "exit_code" in row]

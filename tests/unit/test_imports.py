@@ -22,7 +22,7 @@ ROOMS = (
     "kraftlog",  # the package itself: only its version
     "errors",
     "plain",  # what may be shown
-    "parts",
+    "extras",
     "garbage",
     "failures",
     "wire",
@@ -249,6 +249,14 @@ def test_no_noun_has_two_meanings() -> None:
     assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
+def test_no_file_name_stands_in_two_rooms() -> None:
+    """But in `commands` and `reference`, whose files are called as what they are about is."""
+    doors = {"commands", "reference", "jobs"}
+    paths = [path for module, path in module_files(ROOT).items() if room_of(module) not in doors]
+    names = Counter(path.stem for path in paths if not path.stem.startswith("__"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_declared_spark_modules_exist() -> None:
     assert set(module_files(ROOT)) >= SPARK_MODULES
 
@@ -263,7 +271,7 @@ def test_decoding_imports_no_part_that_others_need() -> None:
     program = f"""
 import sys
 from pathlib import Path
-from kraftlog.parts import leave_out
+from kraftlog.extras import leave_out
 leave_out("pandas")
 from tests.benchmark.ours import ours
 assert sum(map(ours, Path("examples/quorum").rglob("*.log"))) > 400

@@ -449,7 +449,7 @@ def test_commands_leave_pandas_alone() -> None:
     program = (
         "import sys, pyarrow; from kraftlog import __main__, cli; cli.main = lambda: 0; "
         "__main__.main(); pyarrow.array([1]); print('pandas' in sys.modules); "
-        "from kraftlog.parts import let_in; let_in('pandas'); import pandas"
+        "from kraftlog.extras import let_in; let_in('pandas'); import pandas"
     )
     for words in ("records 1", "--debug run"):
         command = [sys.executable, "-c", program, *words.split()]

@@ -24,7 +24,7 @@ from kraftlog.message.catalogue import spec_of
 from kraftlog.pipeline import run
 from kraftlog.pipeline.keeping import lake_damage
 from kraftlog.pipeline.run import lake_key
-from kraftlog.source.settings import KEY_SIZE, limits_of, redactor_of
+from kraftlog.source.task_settings import KEY_SIZE, limits_of, redactor_of
 from kraftlog.state.encode import encode_batch, metadata_record
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import lease_of

@@ -12,7 +12,7 @@ import pytest
 
 import kraftlog
 from kraftlog.audit.collect import collect
-from kraftlog.audit.run import AuditResult, Finding, audit_of
+from kraftlog.audit.runner import AuditResult, Finding, audit_of
 from kraftlog.commands.faults import fault_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, UNSEEN, find_replicas
@@ -20,8 +20,8 @@ from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.explained import faults_in
 from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.restart import Restart, Safety, restarts
-from kraftlog.simulate.rows import Plans
 from kraftlog.tables.lake import Lake
 from tests.in_process import run_of
 from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, leader_change, quorum

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog import api
-from kraftlog.audit.catalogue import BY_NAME
+from kraftlog.audit.every_check import BY_NAME
 from kraftlog.cli import build_parser
 from kraftlog.commands.command import every_parser
 from kraftlog.config import option_names

@@ -16,11 +16,11 @@ from kraftlog.metrics.amplification import BrokerEvent, Bursts, amplification_ro
 from kraftlog.metrics.churn import churn_rows
 from kraftlog.metrics.elections import elections_of, elections_per_day
 from kraftlog.metrics.known_lives import ENDED_VERSIONS, end_rows, known_lives, life_rows
+from kraftlog.metrics.lives import VALIDITY, Gathered
 from kraftlog.metrics.objects import OPEN, Changes, Ends, Lives
 from kraftlog.metrics.policy import PolicyLimits, Simulator
 from kraftlog.metrics.shared_log import SharedLog
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
-from kraftlog.metrics.versions import VALIDITY, Gathered
 from kraftlog.quorum.growth import HOUR_MS
 from kraftlog.relations import moment
 

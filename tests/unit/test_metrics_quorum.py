@@ -20,15 +20,15 @@ from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
-from kraftlog.metrics import snapshots
+from kraftlog.metrics import snapshot_metrics
 from kraftlog.metrics.amplification import BURST_GAP_MS, BrokerEvent, Bursts, amplification_rows
 from kraftlog.metrics.configuration import configuration_rows
-from kraftlog.metrics.retention import START_LAG_MS, retention_rows
+from kraftlog.metrics.retention_advice import START_LAG_MS, retention_rows
 from kraftlog.metrics.shared_log import shared_log
-from kraftlog.metrics.snapshots import load_times, snapshot_rows, snapshots_per_day
+from kraftlog.metrics.snapshot_metrics import load_times, snapshot_rows, snapshots_per_day
 from kraftlog.quorum.growth import DAY_MS
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.quorum.retention import RetentionLimits
 from kraftlog.relations import moment
 from tests.unit.audit_logs import (
@@ -303,7 +303,7 @@ def test_whole_snapshots_are_timed_each_content_once(
     records = FileRecords(Redactor(None), Limits())
 
     clock = Clock()
-    monkeypatch.setattr(snapshots, "time", clock)
+    monkeypatch.setattr(snapshot_metrics, "time", clock)
     assert load_times(views, records) == dict.fromkeys(paths, 500)
     assert clock.now == 4 * 0.5, "two contents"
 

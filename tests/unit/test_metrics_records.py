@@ -20,10 +20,10 @@ from kraftlog.metrics.amplification import events_of
 from kraftlog.metrics.compaction import OffsetMap
 from kraftlog.metrics.configuration import configuration_rows
 from kraftlog.metrics.costs import placement
-from kraftlog.metrics.disk import disk_rows
+from kraftlog.metrics.disk_use import disk_rows
 from kraftlog.metrics.record_totals import READS, frame_sizes, varint_sizes
-from kraftlog.metrics.retention import retention_rows
-from kraftlog.metrics.snapshots import origin_of
+from kraftlog.metrics.retention_advice import retention_rows
+from kraftlog.metrics.snapshot_metrics import origin_of
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import RetentionLimits

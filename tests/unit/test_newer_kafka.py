@@ -11,15 +11,15 @@ import pytest
 
 from kraftlog.audit.collect import collect
 from kraftlog.audit.image_checks import EQUALS
-from kraftlog.audit.run import AuditResult
+from kraftlog.audit.runner import AuditResult
 from kraftlog.audit.state_history import RULE_CHECKS
 from kraftlog.cli import main
 from kraftlog.decode.redaction import MASK_PREFIX, Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.plain import sentence
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.state.image import Image
 from kraftlog.state.known import Known
 from kraftlog.state.standing import by_key

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.audit.every_check import CATALOGUE
 from tests.documents import ROOT
 
 NAMES = [one.name for one in CATALOGUE]
@@ -177,7 +177,7 @@ def printed(*words):
 
 def test_a_check(copy: Path) -> None:
     program = """
-        from kraftlog.audit.catalogue import CATALOGUE
+        from kraftlog.audit.every_check import CATALOGUE
         from kraftlog.audit.origins import FEEDS
         from kraftlog.contracts.suites import audit_suite
 

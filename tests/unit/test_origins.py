@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kraftlog.audit import disk_checks
-from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.collect import collect
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.audit.origins import FEEDS, HIDDEN, setting_rows
 from kraftlog.audit.verdict import lagging
 from kraftlog.cli import main

@@ -10,7 +10,7 @@ import pytest
 from kraftlog.log.directory import LogFile, find_replicas, record_files, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
-from kraftlog.source.plan import Split, pack, plan_splits
+from kraftlog.source.splits import Split, pack, plan_splits
 from tests.golden.cases import CASES, DATA
 
 SMALL = Limits(window_size_bytes=700)

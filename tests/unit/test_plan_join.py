@@ -14,8 +14,8 @@ from kraftlog.cli import main
 from kraftlog.commands.plan_join import at_risk, at_risk_words
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.simulate.failover_rows import TruncationRule
 from tests.unit.audit_logs import (
     CLUSTER,

@@ -10,7 +10,7 @@ import pytest
 
 from kraftlog.decode.interpreter import read_message
 from kraftlog.message.catalogue import request_specs, spec_of
-from kraftlog.message.spec import MessageSpec, SpecError
+from kraftlog.message.message_spec import MessageSpec, SpecError
 from kraftlog.state.encode import EncodeError, encode_message
 
 FETCH, API_VERSIONS, OFFSET_FOR_LEADER_EPOCH = 1, 18, 23

@@ -11,7 +11,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.evidence import no_batches
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.rows import epoch_rows, replica_rows
+from kraftlog.quorum.replica_rows import epoch_rows, replica_rows
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
 from kraftlog.report.view import offsets_behind

@@ -7,7 +7,7 @@ import pytest
 
 from kraftlog.decode.redaction import MASK_PREFIX, Redactor
 from kraftlog.message.catalogue import metadata_specs, spec_of
-from kraftlog.message.spec import MessageSpec
+from kraftlog.message.message_spec import MessageSpec
 
 REDACTOR = Redactor(bytes(range(32)))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.cli import build_parser, main
 from kraftlog.config import option_names
 from kraftlog.pipeline.every_table import derived_tables

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import vl_convert
 
-from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.config import load_options
 from kraftlog.errors import UsageError
 from kraftlog.pipeline.outputs import require_outputs
@@ -19,10 +19,10 @@ from kraftlog.report.actions import ACTIONS, grouped
 from kraftlog.report.answer import answer_of
 from kraftlog.report.churn_charts import elections
 from kraftlog.report.findings import place_of
+from kraftlog.report.headline import headline, outcome_words
+from kraftlog.report.html_page import render_page
 from kraftlog.report.marks import epoch_marks, finding_marks, full_extent, start_marks, zooms
 from kraftlog.report.once import about_text, findings_once
-from kraftlog.report.page import render_page
-from kraftlog.report.verdict import headline, outcome_words
 from kraftlog.report.view import BrokerLoad, status_of
 from kraftlog.tables.lake import Lake
 from tests import drawings
@@ -841,7 +841,7 @@ def test_the_page_is_never_written_below_an_input(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from kraftlog.pipeline.judge import replayed
+    from kraftlog.pipeline.input_audit import replayed
     from kraftlog.report.judgement import Judged
 
     quorum = replayed([str(DATA / "combined" / "replicas")], load_options({}))

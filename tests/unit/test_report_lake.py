@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.report.from_lake import SLICES, broker_loads, counts_by_type, page_of_lake
-from kraftlog.report.page import render_page
+from kraftlog.report.html_page import render_page
 from kraftlog.report.view import BrokerLoad
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import write_file

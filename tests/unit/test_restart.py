@@ -11,24 +11,24 @@ import pytest
 from kraftlog.audit.collect import collect
 from kraftlog.audit.loss_words import UNKNOWN
 from kraftlog.audit.replica_checks import committed_held
-from kraftlog.audit.run import Finding, audit_of
+from kraftlog.audit.runner import Finding, audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import NO_SEGMENT, find_replicas
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.quorum.collector import Collector
 from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.quorum.shortfalls import LedEpoch, led_beyond, written_alone
 from kraftlog.report.actions import action_of
 from kraftlog.report.answer import WAIT, answer_of
-from kraftlog.report.verdict import headline
+from kraftlog.report.headline import headline
+from kraftlog.simulate.plan_rows import Plans, fetch_rows
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows, with_history
-from kraftlog.simulate.rows import Plans, fetch_rows
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
     COPIED_MS,

@@ -22,7 +22,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import Restorable, lost_everywhere, restorable
-from kraftlog.simulate.rows import Plans
+from kraftlog.simulate.plan_rows import Plans
 from tests.golden.cases import CASES, DATA, Replica
 from tests.images import built
 from tests.log_coverage import scan

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.report.actions import ACTIONS
 from tests.unit.sentences import LONGEST_MESSAGE, LONGEST_SENTENCE, slips
 

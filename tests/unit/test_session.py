@@ -10,7 +10,7 @@ import importlib_metadata
 import pytest
 
 from kraftlog.errors import PlatformError
-from kraftlog.session import check_java, settings
+from kraftlog.session import check_java, spark_settings
 
 JAVA_11 = 'openjdk version "11.0.21" 2023-10-17'
 JAVA_17 = 'openjdk version "17.0.15" 2025-04-15'
@@ -83,7 +83,7 @@ def test_setup_asks_for_java_before_any_package_is_installed(only_path: Path) ->
 
 
 def test_settings_are_spark_properties() -> None:
-    packaged = settings.packaged_settings()
+    packaged = spark_settings.packaged_settings()
     assert packaged["spark.sql.session.timeZone"] == "UTC"
     assert packaged["spark.databricks.delta.snapshotPartitions"] == "2"
     assert all(
@@ -95,20 +95,20 @@ def test_settings_are_spark_properties() -> None:
 
 
 def test_jar_names_carry_the_version_of_the_coordinates() -> None:
-    _, artifact, version = settings.delta_coordinates().split(":")
-    assert f"{artifact}-{version}.jar" in settings.jar_digests()
+    _, artifact, version = spark_settings.delta_coordinates().split(":")
+    assert f"{artifact}-{version}.jar" in spark_settings.jar_digests()
 
 
 def test_delta_spark_configures_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = settings.launch_settings(None)["spark.jars.packages"]
-    assert before == settings.delta_coordinates()
+    before = spark_settings.launch_settings(None)["spark.jars.packages"]
+    assert before == spark_settings.delta_coordinates()
     monkeypatch.setattr(importlib_metadata, "version", lambda name: "4.9.9")
-    found = settings.launch_settings(None)
+    found = spark_settings.launch_settings(None)
     assert found["spark.jars.packages"] == before.rpartition(":")[0] + ":4.9.9"
     with pytest.raises(PlatformError, match=r"delta-spark 4\.9\.9 is installed.*another version"):
-        settings.launch_settings(tmp_path)
+        spark_settings.launch_settings(tmp_path)
 
 
 def test_jars_for_s3_fit_what_pyspark_brings() -> None:
@@ -117,38 +117,38 @@ def test_jars_for_s3_fit_what_pyspark_brings() -> None:
     assert pyspark.origin is not None
     (hadoop,) = Path(pyspark.origin).parent.glob("jars/hadoop-client-api-*.jar")
     version = hadoop.stem.rpartition("-")[2]
-    assert f"hadoop-aws-{version}.jar" in settings.jar_digests(settings.S3A)
-    for one in settings.s3a_settings()["spark.jars.packages"].split(","):
+    assert f"hadoop-aws-{version}.jar" in spark_settings.jar_digests(spark_settings.S3A)
+    for one in spark_settings.s3a_settings()["spark.jars.packages"].split(","):
         _, artifact, version = one.split(":")
-        assert f"{artifact}-{version}.jar" in settings.jar_digests(settings.S3A)
+        assert f"{artifact}-{version}.jar" in spark_settings.jar_digests(spark_settings.S3A)
 
 
 def test_a_lake_on_s3_has_the_jars_of_both(tmp_path: Path) -> None:
-    delta = settings.delta_coordinates()
-    both = settings.launch_settings(None, with_s3a=True)
+    delta = spark_settings.delta_coordinates()
+    both = spark_settings.launch_settings(None, with_s3a=True)
     assert both["spark.jars.packages"].startswith(f"{delta},org.apache.hadoop:hadoop-aws:")
     assert both["spark.hadoop.fs.s3.impl"].endswith("S3AFileSystem")
     # Where only Delta's jars are at hand, all are resolved.
-    assert "spark.jars.packages" in settings.launch_settings(tmp_path, with_s3a=True)
+    assert "spark.jars.packages" in spark_settings.launch_settings(tmp_path, with_s3a=True)
 
 
 def test_jars_are_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KRAFTLOG_JARS", str(tmp_path))
-    assert settings.jars_folder() == tmp_path
+    assert spark_settings.jars_folder() == tmp_path
 
 
 def test_jars_are_compared_with_their_checksums(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     digests = {"delta.jar": hashlib.sha256(b"good").hexdigest()}
-    monkeypatch.setattr(settings, "jar_digests", lambda *_: digests)
+    monkeypatch.setattr(spark_settings, "jar_digests", lambda *_: digests)
     with pytest.raises(PlatformError, match=r"lacks delta\.jar.*make setup"):
-        settings.verified_jars(tmp_path)
+        spark_settings.verified_jars(tmp_path)
     (tmp_path / "delta.jar").write_bytes(b"bad")
     with pytest.raises(PlatformError, match="is not the file whose checksum"):
-        settings.verified_jars(tmp_path)
+        spark_settings.verified_jars(tmp_path)
     (tmp_path / "delta.jar").write_bytes(b"good")
-    assert settings.verified_jars(tmp_path) == [tmp_path / "delta.jar"]
+    assert spark_settings.verified_jars(tmp_path) == [tmp_path / "delta.jar"]
 
 
 def test_with_jars_at_hand_nothing_is_resolved(
@@ -158,11 +158,11 @@ def test_with_jars_at_hand_nothing_is_resolved(
     folder.mkdir()
     (folder / "delta-1.jar").write_bytes(b"good")
     digests = {"delta-1.jar": hashlib.sha256(b"good").hexdigest()}
-    monkeypatch.setattr(settings, "jar_digests", lambda *_: digests)
-    monkeypatch.setattr(settings, "delta_coordinates", lambda: "io.delta:delta:1")
-    found = settings.launch_settings(folder)
+    monkeypatch.setattr(spark_settings, "jar_digests", lambda *_: digests)
+    monkeypatch.setattr(spark_settings, "delta_coordinates", lambda: "io.delta:delta:1")
+    found = spark_settings.launch_settings(folder)
     assert found["spark.jars"].endswith("/a%20folder/delta-1.jar")
     assert not any(key.startswith("spark.jars.") for key in found)
-    assert "spark.jars.packages" in settings.launch_settings(None)
-    tasks = settings.launch_settings(None, sql=False)
+    assert "spark.jars.packages" in spark_settings.launch_settings(None)
+    tasks = spark_settings.launch_settings(None, sql=False)
     assert not any("jars" in key or "delta" in value for key, value in tasks.items())

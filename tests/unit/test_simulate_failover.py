@@ -21,7 +21,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.failover_rows import TruncationRule, failover, failover_rows, remedy_cost
 from kraftlog.simulate.lost import counted_in_files
-from kraftlog.simulate.rows import Plans, fetch_rows, truncation_rows
+from kraftlog.simulate.plan_rows import Plans, fetch_rows, truncation_rows
 from kraftlog.source.collected import collected
 from tests.failover_model import Cluster
 from tests.failover_model import Node as Model

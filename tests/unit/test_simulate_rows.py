@@ -20,7 +20,7 @@ from kraftlog.simulate.join import Way
 from kraftlog.simulate.join_rows import join_rows, leader_of
 from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.lost import UNREADABLE, counted_in_files, lost_types
-from kraftlog.simulate.rows import boot_rows, election_rows, fetch_rows, truncation_rows
+from kraftlog.simulate.plan_rows import boot_rows, election_rows, fetch_rows, truncation_rows
 from kraftlog.source.collected import collected
 from tests.unit.audit_logs import (
     NO_OP,

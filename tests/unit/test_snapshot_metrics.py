@@ -19,7 +19,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.metrics.objects import Changes
 from kraftlog.metrics.policy import NEVER_MS, PolicyLimits, Simulator, limits_of_node, policy_rows
-from kraftlog.metrics.retention import START_LAG_MS, retention_rows
+from kraftlog.metrics.retention_advice import START_LAG_MS, retention_rows
 from kraftlog.metrics.shared_log import shared_log
 from kraftlog.metrics.snapshot_advice import (
     advice_rows,
@@ -27,7 +27,7 @@ from kraftlog.metrics.snapshot_advice import (
     ms_to_write,
     period_ms,
 )
-from kraftlog.metrics.snapshots import snapshot_metric_rows, snapshot_rows
+from kraftlog.metrics.snapshot_metrics import snapshot_metric_rows, snapshot_rows
 from kraftlog.metrics.tombstones import Deletions, horizon_of, horizon_rows
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.quorum.growth import DAY_MS, HOUR_MS

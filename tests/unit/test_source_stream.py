@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, UsageError
 from kraftlog.log.storage import FileBytes, open_file
-from kraftlog.source import plan, progress
-from kraftlog.source.marks import spaced
+from kraftlog.source import splits, stream_progress
+from kraftlog.source.file_marks import spaced
 from kraftlog.source.stream import STREAMED
 from tests.golden.cases import DATA, PARTITION
 from tests.unit.stream_runs import Rows, Stream, batch_rows, fields
@@ -85,7 +85,7 @@ def test_what_is_unchanged_is_not_opened(tmp_path: Path, monkeypatch: pytest.Mon
         opened.append(path)
         return open_file(path)
 
-    for module in (progress, plan):
+    for module in (stream_progress, splits):
         monkeypatch.setattr(module, "open_file", noted)
     start, end, parts = stream.plan()
     assert (start, parts, opened) == (end, [], [])

@@ -6,7 +6,7 @@ import pytest
 
 from kraftlog import relations
 from kraftlog.message.catalogue import control_specs, metadata_specs, spec_of
-from kraftlog.message.spec import (
+from kraftlog.message.message_spec import (
     FieldSpec,
     MessageSpec,
     SpecError,

@@ -16,8 +16,8 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from tests.in_process import run_of
 from tests.unit.audit_logs import quorum
 from tests.unit.faults.table import FAULTS, Fault

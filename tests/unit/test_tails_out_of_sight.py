@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.run import AuditResult
+from kraftlog.audit.runner import AuditResult
 from kraftlog.cli import main
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.ranking import restore_rows
+from kraftlog.quorum.replica_rows import replica_rows
 from kraftlog.quorum.restorable import restorable
-from kraftlog.quorum.rows import replica_rows
-from kraftlog.recover.plan import unknown
+from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from tests.golden.cases import DATA

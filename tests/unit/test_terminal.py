@@ -16,7 +16,7 @@ from kraftlog.pipeline import progress
 from kraftlog.report.findings import print_findings
 from kraftlog.report.judgement import Judged
 from kraftlog.report.once import nodes_text, order_text
-from kraftlog.report.rows import print_rows
+from kraftlog.report.printed_rows import print_rows
 from tests.golden.cases import DATA
 from tests.unit.report_pages import VERDICT, finding
 from tests.unit.test_imports import ROOT, read_imports, started_with
@@ -224,7 +224,7 @@ def test_commands_start_without_what_only_the_page_needs() -> None:
         started = started_with(f"kraftlog.commands.{path.stem}", imports)
         assert not {name.split(".")[0] for name in started} & of_the_page, path.stem
     assert "rich" in started_with("kraftlog.commands.audit", imports), "imports are followed"
-    assert "jinja2" in started_with("kraftlog.report.page", imports), "the page's are known"
+    assert "jinja2" in started_with("kraftlog.report.html_page", imports), "the page's are known"
 
 
 def test_every_command_has_examples_that_parse() -> None:

@@ -19,9 +19,9 @@ from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables import upkeep
 from kraftlog.tables.damage import Damage, damages, lost_to_readers
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake_names import REGISTER
 from kraftlog.tables.lease import lease_of
 from kraftlog.tables.mend import mend
-from kraftlog.tables.names import REGISTER
 from kraftlog.tables.parquet import slices_of, write_file
 from kraftlog.tables.register import Published, Register
 from kraftlog.tables.spec import TableSpec

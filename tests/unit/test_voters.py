@@ -14,8 +14,8 @@ from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.evidence import Described
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.quorum.voters import (
     Members,
     VoterSet,

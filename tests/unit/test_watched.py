@@ -18,7 +18,7 @@ import pytest
 from junitparser import Error, Failure, JUnitXml, Skipped
 from prometheus_client.parser import text_string_to_metric_families
 
-from kraftlog.audit.catalogue import CATALOGUE
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.cli import main
 from kraftlog.commands import audit
 from kraftlog.config import load_options

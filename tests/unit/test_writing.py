@@ -16,7 +16,7 @@ from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.writing import writing
 from kraftlog.tables.damage import damages
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.names import REGISTER
+from kraftlog.tables.lake_names import REGISTER
 from kraftlog.tables.place import state_of
 from kraftlog.tables.register import LAYOUT, Register
 from kraftlog.tables.reports import FINDINGS

@@ -13,8 +13,8 @@ from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
 import kraftlog.audit
-from kraftlog.audit.catalogue import MODULES
 from kraftlog.audit.check import BadRow
+from kraftlog.audit.every_check import MODULES
 from kraftlog.audit.state_rules import Said
 
 FOLDER = Path(inspect.getfile(kraftlog.audit)).parent

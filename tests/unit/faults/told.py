@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kraftlog.audit.catalogue import BY_NAME
-from kraftlog.audit.run import AuditResult, CheckResult, Finding
+from kraftlog.audit.every_check import BY_NAME
+from kraftlog.audit.runner import AuditResult, CheckResult, Finding
 from tests.unit.audit_logs import audit, quorum
 from tests.unit.faults.table import FAULTS, Fault
 

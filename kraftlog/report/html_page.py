@@ -15,17 +15,17 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from kraftlog.audit.catalogue import BY_NAME
 from kraftlog.audit.check import RANK
+from kraftlog.audit.every_check import BY_NAME
 from kraftlog.plain import counted, printable
 from kraftlog.relations import Row
 from kraftlog.report import churn_charts
 from kraftlog.report.actions import Action, grouped
 from kraftlog.report.answer import answer_of
+from kraftlog.report.headline import check_outcomes, headline, outcome_words, worst_severities
 from kraftlog.report.logs_chart import NARROW, logs_svg, wide
 from kraftlog.report.marks import full_extent, zooms
 from kraftlog.report.once import about_text, count_of, findings_once
-from kraftlog.report.verdict import check_outcomes, headline, outcome_words, worst_severities
 from kraftlog.report.view import PageData, status_of
 
 FINDINGS_SHOWN, UNFOLDED, EVIDENCE_SHOWN = 40, 3, 2000

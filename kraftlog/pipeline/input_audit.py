@@ -4,15 +4,15 @@ on the driver or in a task.
 
 from collections.abc import Sequence
 
-from kraftlog.audit.run import audit_of
+from kraftlog.audit.runner import audit_of
 from kraftlog.config import Options
 from kraftlog.failures import sentence_of
-from kraftlog.quorum.history import FileRecords
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.report.judgement import Judged, judged_of
 from kraftlog.simulate.restart_rows import with_history
 from kraftlog.source.collected import collected
-from kraftlog.source.settings import redactor_of
+from kraftlog.source.task_settings import redactor_of
 
 
 def replayed(roots: Sequence[str], options: Options) -> Quorum:

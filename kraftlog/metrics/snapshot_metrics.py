@@ -21,9 +21,9 @@ from statistics import median
 import numpy as np
 
 from kraftlog.quorum.growth import load_ms, per_day, write_amplification
-from kraftlog.quorum.history import Records, loaded
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.record_windows import Records, loaded
 from kraftlog.quorum.retention import newest_ms
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import Row, moment

@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import Any, get_args
 
-from kraftlog.audit.catalogue import CATALOGUE
 from kraftlog.audit.check import RANK, BadRow, Check
 from kraftlog.audit.coverage import Coverage, JudgedRange, judged_ranges
 from kraftlog.audit.end_checks import voters_present
+from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.audit.triage import and_more
 from kraftlog.audit.verdict import Verdict, verdict_of
 from kraftlog.config import FailOn, one_of

@@ -15,7 +15,7 @@ from blake3 import blake3
 from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.segment import Limits, Window, batch_starts, walk
 from kraftlog.log.storage import FileBytes
-from kraftlog.source.plan import WINDOW
+from kraftlog.source.splits import WINDOW
 
 Mark = tuple[int, str]
 """A position, and the hash of all bytes before it."""

@@ -21,8 +21,8 @@ from kraftlog.log.names import classify
 from kraftlog.log.segment import Limits
 from kraftlog.log.storage import FileBytes, open_file
 from kraftlog.plain import reason_of
-from kraftlog.source.marks import Mark, batch_ends, spaced, verified
-from kraftlog.source.plan import Split
+from kraftlog.source.file_marks import Mark, batch_ends, spaced, verified
+from kraftlog.source.splits import Split
 
 _GROWING = frozenset({names.LOG, names.CHECKPOINT_PART, names.UNKNOWN})
 """Kinds that Kafka still writes to. (An unknown name counts where the user named the file.)"""

@@ -7,7 +7,7 @@ reader (`quorum.describe`) takes a saved file of either. Source: Kafka's Metadat
 import json
 from typing import Any
 
-from kraftlog.message.spec import ZERO_UUID
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.pull.messages import Description, ReplicaState
 from kraftlog.quorum.describe import COLUMNS, OBSERVER
 
