@@ -26,7 +26,7 @@ from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 _UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
 _REFUSED = "snapshot_refused"
 
-_FORM = 8
+_FORM = 9
 """How rows say what goes on; after those of another form, all is told anew."""
 
 
