@@ -193,7 +193,12 @@ class Gathering:
 
 def constant_type(name: str, count: int) -> pa.DictionaryArray:
     """The column `type` of one record type."""
-    return pa.DictionaryArray.from_arrays(repeated(0, count), pa.array([name]))
+    return pa.DictionaryArray.from_arrays(repeated(0, count), _one_text(name))
+
+
+@lru_cache(maxsize=1024)
+def _one_text(text: str) -> pa.StringArray:
+    return pa.array([text])
 
 
 def _in_order(pieces: list[_Piece]) -> pa.RecordBatch:

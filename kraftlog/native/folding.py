@@ -71,10 +71,10 @@ def folded(
     if not is_here():
         versions.bad[:] = True
         return versions
-    # An event without a record is given the first one, so there is one.
-    table = np.zeros((max(count, 1), len(FIELDS)), np.int32)
-    for column, values in enumerate(records):
-        table[:count, column] = values
+    # A row per record; an event without a record is given the first one, so there is one.
+    table = np.zeros((1, len(FIELDS)), np.int32)
+    if count:
+        table = np.ascontiguousarray(np.array(records, np.int32).T)
     if events:
         codes = keys[[0, -1]] >> 32
         if codes.min() < 0 or codes.max() >= len(alive) or (keys[1:] < keys[:-1]).any():
@@ -103,7 +103,8 @@ class Lists(NamedTuple):
         """Those of a column; null counts as empty where nothing lies behind it, as Arrow's own."""
         values = lists.values
         codes = values.indices if isinstance(values, pa.DictionaryArray) else values
-        return cls(lists.offsets.to_numpy(), codes.fill_null(0).to_numpy())
+        full = codes.fill_null(0) if codes.null_count else codes
+        return cls(lists.offsets.to_numpy(), full.to_numpy())
 
     def held(self, places: Places) -> "HeldLists":
         """Those at some places; behind the last one all are empty."""

@@ -35,7 +35,10 @@ def remarkable(window: Window, decoded: Decoded) -> frozenset[str]:
     for name, rows in (*decoded.control.items(), *decoded.records.items()):
         ids = rows.column("batch_id")
         if name not in decoded.control and name not in TRANSACTION_TYPES:
-            ids = ids.filter(_breaks_a_rule(rows, name))
+            broken = _breaks_a_rule(rows, name)
+            if not broken.any():
+                continue
+            ids = ids.filter(pa.array(broken))
         found |= set(pc.unique(ids.cast(pa.string())).to_pylist())
     odd = np.flatnonzero(batches.crc_valid & odd_headers(batches.headers))
     rows = (*odd.tolist(), *decoded.odd, *_may_be_refused(window, decoded).tolist())
@@ -133,19 +136,18 @@ def type_counts(window: Window, decoded: Decoded, chosen: Sequence[int]) -> pa.L
     return pa.ListArray.from_arrays(pa.array(offsets), cells).cast(TYPE_COUNTS)
 
 
-def _breaks_a_rule(rows: pa.RecordBatch, name: str) -> pa.Array:
+def _breaks_a_rule(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
     """The rules of `content`, as one mask over many records."""
-    shifted = pc.not_equal(rows.column("offset_delta"), rows.column("record_index"))
-    masks = [
-        pc.greater(rows.column("header_count"), 0),
-        pc.is_valid(rows.column("key_size_bytes")),
-        pc.not_equal(rows.column("timestamp_delta"), 0),
-        pc.is_valid(rows.column("raw")),
-        pc.is_valid(rows.column("unknown_tagged_fields")),
-    ]
+    index, deltas, times, headers = (
+        rows.column(one).to_numpy()
+        for one in ("record_index", "offset_delta", "timestamp_delta", "header_count")
+    )
+    broken: npt.NDArray[np.bool_] = (deltas != index) | (times != 0) | (headers > 0)
+    for absent in ("key_size_bytes", "raw", "unknown_tagged_fields"):
+        column = rows.column(absent)
+        if column.null_count < len(column):
+            broken |= column.is_valid().to_numpy(zero_copy_only=False)
     if name == FEATURE:
         newer = [one is not None and newer_level(one) is not None for one in _features(rows)]
-        masks.append(pa.array(newer, pa.bool_()))
-    for mask in masks:
-        shifted = pc.or_(shifted, mask)
-    return shifted
+        broken |= np.array(newer, np.bool_)
+    return broken

@@ -139,7 +139,7 @@ def fold_last(
     Arguments as for `fold_partitions` and its `Watch`; an outline without hidden records."""
     events = gather(outline, base, puts, changes)
     if len(events) == 0:
-        return Folded(value_schema().empty_table(), [], {})
+        return Folded(no_versions(), [], {})
     fold = _Fold(outline, events, suspects)
     applied = [one for one in fold.applied() if one.origin.offset is not None]
     rows = pa.concat_tables([fold.last(), fold.last_one_by_one()])
@@ -164,6 +164,12 @@ def plain_schema() -> pa.Schema:
 def value_schema() -> pa.Schema:
     """The same as they are worked on: texts are codes of dictionaries."""
     return pa.schema([field.with_type(working_type(field.type)) for field in plain_schema()])
+
+
+@cache
+def no_versions() -> pa.Table:
+    """No version, in columns without validity."""
+    return value_schema().empty_table()
 
 
 class _Fold:
@@ -207,8 +213,9 @@ class _Fold:
         column = self.events.payload[name]
         if name in LISTS:
             column = column.value_lengths()
-        values = column.fill_null(_ABSENT.get(name, -1)).to_numpy(zero_copy_only=False)
-        found: Places = values.astype(np.int32, copy=False)
+        if column.null_count:
+            column = column.fill_null(_ABSENT.get(name, -1))
+        found: Places = column.to_numpy().astype(np.int32, copy=False)
         return found
 
     def _last(self, flags: Flags) -> Longs:
@@ -258,10 +265,11 @@ class _Fold:
 
     def last_one_by_one(self) -> pa.Table:
         """What holds at the end of the partitions that were left to the definition."""
-        shown = SHOWN["partitions"]
+        shown, held = SHOWN["partitions"], self.state.rows("partitions")
+        if not held:
+            return no_versions()
         rows = [
-            {name: value[field.json] for field, name in shown.columns}
-            for value in self.state.rows("partitions").values()
+            {name: value[field.json] for field, name in shown.columns} for value in held.values()
         ]
         return pa.Table.from_pylist(rows, plain_schema()).cast(value_schema())
 

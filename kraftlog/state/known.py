@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kraftlog.decode.rows import row_schema
 from kraftlog.state.fold import Applied, Led, fold_last
 from kraftlog.state.outline import Outline, SmallWatcher, taken_in
 from kraftlog.state.partition_events import Flags, Longs, NewVersions, distinct, working_type
@@ -21,7 +20,7 @@ from kraftlog.state.replay import Replay
 from kraftlog.state.standing import Standing, Topics, by_key
 from kraftlog.state.state import State
 from kraftlog.state.tables import ABORT, BEGIN, END
-from kraftlog.state.versions import CHANGE, PUT, as_base
+from kraftlog.state.versions import CHANGE, PUT, as_base, no_rows
 from kraftlog.state.window import RecordWindow
 
 
@@ -110,7 +109,7 @@ class Known:
             yield window.between(at, window.end_offset), kind
 
     def _piece(self, window: RecordWindow, watcher: Watcher | None) -> None:
-        rows = {name: _decoded(window, name) for name in (PUT, CHANGE)}
+        rows = {name: _decoded(window, name) for name in (PUT, CHANGE) if window.has(name)}
         topics = {name: _topics(one, name) for name, one in rows.items()}
         alive = self._alive(window, topics.values())
         outline = Outline(window.start_offset, 0, window.end_offset, alive=alive)
@@ -120,7 +119,8 @@ class Known:
             return
         base = self.partitions.versions(keys)
         suspects = None if watcher is None else watcher.suspects
-        last = fold_last(outline, as_base(base), rows[PUT], rows[CHANGE], suspects)
+        puts, changes = (rows.get(name, no_rows(name)) for name in (PUT, CHANGE))
+        last = fold_last(outline, as_base(base), puts, changes, suspects)
         self.partitions = self.partitions.replaced(keys, last.rows)
         if watcher is not None:
             watcher.led(last.led.get(window.end_offset, ()))
@@ -185,9 +185,7 @@ def _cuts(marks: list[tuple[int, str]], is_open: bool) -> Iterator[tuple[int, st
 
 def _decoded(window: RecordWindow, name: str) -> pa.Table:
     """A window's records of partitions, of the versions that are known."""
-    rows = window.records.get(name)
-    if rows is None:
-        return row_schema(name).empty_table()
+    rows = window.records[name]
     payload = rows.column(name.lower())
     return rows.filter(payload.is_valid()) if payload.null_count else rows
 

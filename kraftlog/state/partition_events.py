@@ -171,7 +171,7 @@ def _numbers(parts: list[pa.Table], name: str) -> Longs:
     columns: list[Any] = [part.column(name) for part in parts]
     if name == "timestamp":
         columns = [milliseconds(one) for one in columns]
-    return np.concatenate([one.to_numpy().astype(np.int64) for one in columns])
+    return np.concatenate([one.to_numpy().astype(np.int64, copy=False) for one in columns])
 
 
 def _of_outline(outline: Outline, keys: Longs, topics: pa.Array) -> dict[str, Longs]:

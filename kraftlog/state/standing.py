@@ -8,7 +8,6 @@ more than those that do. Memory: some 150 bytes per partition, twice that before
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.state.declare import Data, Key
-from kraftlog.state.fold import plain_schema, value_schema
+from kraftlog.state.fold import no_versions, plain_schema
 from kraftlog.state.history import SHOWN
 from kraftlog.state.partition_events import Longs
 
@@ -51,12 +50,6 @@ class Topics:
         numbers = partition_ids.to_numpy(zero_copy_only=False).astype(np.int64)
         found: Longs = codes << 32 | numbers & 0xFFFFFFFF
         return found
-
-
-@cache
-def no_versions() -> pa.Table:
-    """No version."""
-    return value_schema().empty_table()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ In: rows of the history table `partitions`. Out: those that hold at an offset; t
 of a base snapshot; and, after the fold, with the records that had begun them.
 """
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -71,6 +73,7 @@ def with_origins(rows: pa.Table, standing: pa.Table, offset: int) -> pa.Table:
     return rows
 
 
+@cache
 def no_rows(record_type: str) -> pa.Table:
     """No record of a type, with the columns that a fold needs."""
     schema = row_schema(record_type)
