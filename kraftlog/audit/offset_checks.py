@@ -6,6 +6,7 @@ copies of running nodes.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -228,21 +229,42 @@ def named(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             base = int(columns.base_offsets[row])
             if base != segment.base_offset:
-                advice = (
-                    "The batches after it show that the name is right and the header is damaged."
-                    if log.misplaced[row]
-                    else f"Kafka finds offsets by this name. Another file is named {names.segment_name(base)}: compare both with another replica's."
-                    if names.segment_name(base) in files
-                    else "Kafka finds offsets by this name: rename the file back, its indexes too."
-                )
+                advice, found = _why_named_so(quorum, log, row, names.segment_name(base) in files)
                 yield at_batch(
                     log,
                     row,
                     f"Segment {segment.name} begins with offset {base}, not with the {segment.base_offset} of its name. {advice}",
-                    evidence={"base_offset": base, "name_offset": segment.base_offset},
+                    evidence={"base_offset": base, "name_offset": segment.base_offset} | found,
                 )
         yield from _swapped_in(log)
         yield from _foreign_segments(log)
+
+
+def _why_named_so(
+    quorum: Quorum, log: LogView, row: int, is_taken: bool
+) -> tuple[str, dict[str, Any]]:
+    """What a segment's name says beside its first batch, and evidence; `is_taken`: another file has
+    the name that the batch would ask for.
+    """
+    columns = log.evidence.log
+    segment, base = log.evidence.segments[columns.file[row]], int(columns.base_offsets[row])
+    if log.misplaced[row]:
+        return "The batches after it show that the name is right and the header is damaged.", {}
+    if is_taken:
+        return (
+            f"Kafka finds offsets by this name. Another file is named {names.segment_name(base)}: compare both with another replica's.",
+            {},
+        )
+    reached = int(columns.last_offsets[row - 1]) + 1 if row else None
+    if base < segment.base_offset or reached == base:
+        return "Kafka finds offsets by this name: rename the file back, its indexes too.", {}
+    if reached is not None:
+        return (
+            "The log before it does not reach this offset: what came first in the file is gone.",
+            {},
+        )
+    advice, found = remedy(quorum, log.label, segment.base_offset, base)
+    return f"What came first in the file is gone, or it was renamed. {advice}", found
 
 
 def _swapped_in(log: LogView) -> Iterator[BadRow]:

@@ -178,7 +178,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "held_intact_by": [str], "fault": str, "size_bytes": int, "detail": str,
         "content_hash": str,
     },
-    "segment_name_matches": {"base_offset": int, "name_offset": int},
+    "segment_name_matches": {"base_offset": int, "name_offset": int, "held_intact_by": [str]},
     "single_leader_per_epoch": {"leaders": {str: int}, "voted_for_others": [int]},
     "snapshot_ahead_of_log": {
         "log_end_offset": int, "snapshot_end_offset": int, "set_aside": str, "asks": str,

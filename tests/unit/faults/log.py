@@ -182,11 +182,23 @@ def _(nodes: list[Node]) -> None:
     path.with_suffix(".old.log").write_bytes(path.read_bytes())
 
 
-@fault("segment_name_matches", "critical", "1", 3, 0, "begins with offset 3, not with the 0")
+@fault(
+    "segment_name_matches", "critical", "1", 3, 0,
+    "What came first in the file is gone, or it was renamed. Replicas 2 and 3 hold",
+)  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Also where it is not the last one that has the wrong name."""
     path = nodes[0].segment(0)
     path.write_bytes(path.read_bytes()[AT[3] :])
+
+
+@fault(
+    "segment_name_matches", "critical", "1", 7, 0, "what came first in the file is gone",
+    also="offsets_contiguous",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    path = nodes[0].segment(6)
+    path.write_bytes(path.read_bytes()[AT[7] :])
 
 
 LARGE = Batch(12, 2, (topic("x" * 600, 9),), None, LATER)
