@@ -270,12 +270,12 @@ class Copies:
 
         Raises UsageError for any other name.
         """
-        if name not in _PLANS:
-            raise UsageError(f"there is no plan {name!r}; there are {', '.join(_PLANS)}")
+        if name not in _PLANNED:
+            raise UsageError(f"there is no plan {name!r}; there are {', '.join(_PLANNED)}")
         rules = _dialect(dialect)
         if rules != Dialect.SHIPPED and name not in ("election", "fetch"):
             raise UsageError(f"plan {name} goes by what Kafka does, and has no other dialect")
-        return list(_PLANS[name](self, rules))
+        return list(_PLANNED[name](self, rules))
 
     def join(
         self,
@@ -320,7 +320,7 @@ def _dialect(name: str) -> Dialect:
     return Dialect(name)
 
 
-_PLANS: dict[str, Callable[[Copies, Dialect], Iterable[Row]]] = {
+_PLANNED: dict[str, Callable[[Copies, Dialect], Iterable[Row]]] = {
     "boot": lambda one, _: boot_rows(one.view),
     "truncation": lambda one, _: truncation_rows(one.view, counted_in_files(one.limits)),
     "restart": lambda one, _: restart_rows(one._replayed, one.audit().findings),
