@@ -42,11 +42,19 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What some nodes lose from an offset on, by name: titles, each with its objects by kind."""
+    """What some nodes lose from an offset on, by name: titles, each with its objects by kind; or
+    would lose, where the answer for them is not known.
+    """
 
     nodes: str
     start: int
     lists: tuple[tuple[str, tuple[str, ...]], ...]
+    is_known: bool = True
+
+    @property
+    def doubt(self) -> str:
+        """What stands behind the offset."""
+        return "" if self.is_known else ", if that is cut, which is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +213,13 @@ def _order(rows: Sequence[Row]) -> str | None:
 
 
 def _lost(rows: Sequence[Row]) -> list[Lost]:
-    groups: dict[tuple[int, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = {}
+    groups: dict[tuple[int, tuple[tuple[str, tuple[str, ...]], ...], bool], list[str]] = {}
     for row in rows:
         is_told = row["lost"] or (row["lost"] is None and row["verdict"] in ("loses", "unsafe"))
         if is_told and row["lost_from"] is not None:
             lists = tuple(lost_lists(row["lost"], NAMES_SHOWN))
-            groups.setdefault((row["lost_from"], lists), []).append(row["who"])
+            is_known = _WORDS[row["verdict"]] != UNKNOWN
+            groups.setdefault((row["lost_from"], lists, is_known), []).append(row["who"])
     return [Lost(nodes_text(names), *group) for group, names in groups.items()]
 
 

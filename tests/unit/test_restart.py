@@ -934,6 +934,8 @@ def test_what_brokers_alone_hold_is_kept_until_the_voters_are_copied_again(
         "9": f"no voter at hand holds offset 12 any more: {again}, and keep what is held here, which the next leader would cut",
     }
     assert rows["9"]["lost"] == [{"table": "topics", "change": "added", "count": 1, "names": ["d"]}]
+    (lost,) = answer_of([*rows.values()], None, []).lost
+    assert (lost.nodes, lost.doubt) == ("broker 9", ", if that is cut, which is not known")
 
 
 def test_a_log_that_begins_in_a_later_epoch_holds_nothing_of_one_before(tmp_path: Path) -> None:
