@@ -140,10 +140,10 @@ def _lag(verdict: Row) -> list[str]:
         until = f"{some(slow)} {'has' if len(slow) == 1 else 'have'} caught up"
         if not left and not verdict["missing_voters"]:
             # What is committed, a majority had: it is not the voters alone that lag.
-            were = "it was" if total == 1 else "they were"
             told.append(
-                f"By these copies {'the only voter is not' if total == 1 else f'none of {total} voters is'} up to date: "
-                f"{were} copied too early, or lost records. Copy all voters again."
+                "By these copies the only voter is not up to date: it was copied too early, or lost records. Copy it again."
+                if total == 1
+                else f"By these copies none of {total} voters is up to date: they were copied too early, or lost records. Copy all of them again."
             )
             return told
         known = "known to be " if verdict["missing_voters"] else ""

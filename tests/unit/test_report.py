@@ -805,7 +805,7 @@ def test_voters_that_all_lag_behind_an_observer_were_copied_too_early() -> None:
     text = told([], [], {}, verdict="attention", lagging=lagging)
     assert text.endswith(
         "By these copies none of 3 voters is up to date: they were copied too early, or lost records. "
-        "Copy all voters again."
+        "Copy all of them again."
     )
     alone = told([], [], {}, verdict="attention", lagging=lagging[:1], voters=[1])
     assert "By these copies the only voter is not up to date: it was copied too early, or" in alone
