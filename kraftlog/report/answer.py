@@ -123,7 +123,12 @@ def _copies(
     """What is to be copied again: nodes of whom nothing is known, and no finding asks anything of
     their files.
     """
-    told = {row["replica"] for one, rows in asked if one.key != "watch" for row in rows}
+    told = {
+        row["replica"]
+        for one, rows in asked
+        for row in rows
+        if one.key != "watch" and row["scope"] != "state"
+    }
     unknown = _restart([row for row in restart if row["replica"] not in told])
     text = " ".join(f"{sentence(one.nodes)}: {one.why}." for one in unknown if one.may == UNKNOWN)
     if text and _COPY not in (action for action, _ in asked):
