@@ -77,12 +77,25 @@ def _outliers(
 
 
 def committed_sides(quorum: Quorum) -> Iterator[Side]:
-    """The differences in what is committed, each told once."""
+    """The differences in what is committed, each told once. A second history is told as one, also
+    where a copy that lags does not show it.
+    """
     lower = quorum.bounds.lower
     return _outliers(
         quorum,
-        lambda one, run: run.start < lower and tail_of_either(quorum, one, run) is None,
+        lambda one, run: (
+            run.start < lower
+            and tail_of_either(quorum, one, run) is None
+            and not _is_beside_a_fork(quorum, one, run)
+        ),
     )
+
+
+def _is_beside_a_fork(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
+    """Whether one of two copies is of a second history where they differ, and the other is not."""
+    labels = comparison.one.label, comparison.other.label
+    forked = [quorum.fork_starts.get(label, run.end) <= run.start for label in labels]
+    return forked[0] != forked[1]
 
 
 @check(

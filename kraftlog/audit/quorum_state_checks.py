@@ -134,10 +134,10 @@ def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRo
 
 def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
     """KRaftVoters records of snapshots between which no log changes the voters must be equal, and
-    so must those with which the quorum was formatted. Who joined it since was formatted without.
+    so must those with which the quorum was formatted. Who joined it since was formatted without, or
+    has what the others were formatted with in its log.
     """
-    formatted = [one for one in quorum.own_snapshots if one.is_live and not one.end_offset]
-    yield from _odd_ones([_of_snapshot(one, one.voters) for one in formatted if one.voters])
+    yield from _odd_ones(_formatted(quorum))
     changes: dict[int, Counter[Members]] = defaultdict(Counter)
     for log in quorum.peers:
         end = quorum.confirmed_ends.get(log.label, log.end_offset or 0)
@@ -159,6 +159,22 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
             groups[offset].append((one.end_offset, _of_snapshot(one, one.voters)))
     for group in groups.values():
         yield from _odd_ones([found for _, found in group])
+
+
+def _formatted(quorum: Quorum) -> list[VoterSet]:
+    """The sets with which the nodes were formatted, but where a node has fetched the others' since:
+    it counts by the newest record of its own log.
+    """
+    formatted = [one for one in quorum.own_snapshots if one.is_live and not one.end_offset]
+    found = [_of_snapshot(one, one.voters) for one in formatted if one.voters]
+    every = {one.members for one in found}
+
+    def has_fetched_others(one: VoterSet) -> bool:
+        log = quorum.by_label[one.replica]
+        fetched = {members for *_, members in voter_sources.log_voter_records(log)}
+        return bool(fetched & every - {one.members})
+
+    return [one for one in found if not has_fetched_others(one)]
 
 
 def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:

@@ -282,6 +282,7 @@ class StateHistory:
         if stop is not None:
             self._settle()
             self._lines = []
+            self._rules.forget()
             for check in (EQUALS, *RULE_CHECKS):
                 self._skip(check, stop.label, stop.why)
 

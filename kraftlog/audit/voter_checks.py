@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage, unread
+from kraftlog.audit.difference_checks import committed_sides
 from kraftlog.audit.health_checks import (
     Reason,
     at_text,
@@ -68,6 +69,8 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
     ]
     majority = len(named) // 2 + 1
     left = len(named) - len(away)
+    sides = committed_sides(quorum) if away else ()
+    apart = {*quorum.fork_starts, *(one.comparison.one.label for one in sides)}
     for voter in away:
         copy = known[voter][0]
         new = copy.directory_id
@@ -79,6 +82,8 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
             if left >= majority
             else "Voters change only while there is a leader. So bring the old disk back, or begin a new quorum of what remains with kraftlog recover."
         )
+        if copy.label in apart:
+            todo = "Do not start it: it holds another history than the voters, see the finding of committed_data_consistent."
         text = (
             f"Node {voter} does not vote: its disk is not the one that the voter set names. "
             f"The voter set names directory {named[voter]}, which is on no disk at hand. "
@@ -384,7 +389,11 @@ def _against(
 
 
 def _copies(quorum: Quorum, voter: int) -> list[ReplicaEvidence]:
-    return [log.evidence for log in quorum.holders.get(voter, ())]
+    """The copies of a voter, but for one beside which another node's server.properties lies: that one
+    says nothing of this voter's addresses, and the node does not start with it.
+    """
+    copies = [log.evidence for log in quorum.holders.get(voter, ())]
+    return [one for one in copies if one.run_as is None]
 
 
 def _of_settings(quorum: Quorum) -> Iterator[BadRow]:

@@ -541,7 +541,11 @@ class Rules(Watcher):
         return Rules(links.base.tolist(), expected, issues, MassDeletion(limits))
 
     def forget(self) -> None:
-        """The records from here on do not follow those up to here."""
+        """The records from here on do not follow those up to here. A crowd ends with them: no state
+        at hand held what goes before a hole together with what goes behind it.
+        """
+        self.finish()
+        self.deletions = MassDeletion(self.deletions.limits)
         self.past, self._gone, self._led = Past(), Past(), None
 
     def part(self, window: RecordWindow, *, is_hidden: bool, is_shown: bool) -> None:

@@ -81,20 +81,30 @@ class Departures(Electorate):
     def _is_left_behind(self, comparison: Comparison, run: DifferingRun) -> bool:
         """The same where voters went on without what they had committed, as after older copies of
         their disks were put back: a snapshot of its own tells what the side of the older epoch had
-        committed, and that was before the other side's leader, or a majority or a snapshot
-        tells the same of the other side.
+        committed, and a majority tells the same of the other side, whatever followed; or no later
+        leader had it, and that was before the other side's leader, or a snapshot tells the same.
         """
         one, other = comparison.one, comparison.other
-        is_older = (one.last_epoch or 0) < (other.last_epoch or 0)
+        is_older = (one.last_epoch or 0) < (other.last_epoch or 0) or _begins_older(one, other, run)
         if run.equal_after or run.same_epoch_at is not None or not is_older:
             return False
         elected = (one.epoch_starts, other.epoch_starts)
         if not any(start.start_offset == run.start for starts in elected for start in starts):
             return False
-        if not self._is_in_snapshot(one, run.start) or self._is_overruled(comparison, run):
+        if not self._is_in_snapshot(one, run.start):
             return False
-        goes_on = self._own_majority(other, run.start) or self._is_in_snapshot(other, run.start)
-        return bool(goes_on) or self._is_committed_before(comparison, run)
+        if self._own_majority(other, run.start) is not None and not self._is_cut(other, one, run):
+            return True
+        if self._is_overruled(comparison, run):
+            return False
+        return self._is_in_snapshot(other, run.start) or self._is_committed_before(comparison, run)
+
+    def _is_cut(self, log: LogView, other: LogView, run: DifferingRun) -> bool:
+        """Whether a log ends in what a leader with the other side's newest log would cut: then it is that
+        one that is left behind.
+        """
+        held = [self.comparisons[log.label, one.label] for one in self.holding(other, run.start)]
+        return any(self._ends_in(comparison, one) for comparison in held for one in comparison.runs)
 
     def _is_in_snapshot(self, log: LogView, offset: int) -> bool:
         """Whether a snapshot of the replica itself, of a state that its log leads up to, contains
@@ -409,6 +419,14 @@ class _Majority(NamedTuple):
     def rank(self) -> tuple[int, int, int, str]:
         """What two such sides are compared by."""
         return self.epoch, len(self.holders), len(self.copies), min(self.copies)
+
+
+def _begins_older(one: LogView, other: LogView, run: DifferingRun) -> bool:
+    """Whether the batch with which a run begins is of an older epoch in the first log: it may have led
+    on in newer ones before its voters went on without it.
+    """
+    at, beside = one.index_at(run.start), other.index_at(run.start)
+    return at >= 0 and beside >= 0 and bool(one.epochs[at] < other.epochs[beside])
 
 
 def _shown_by(comparison: Comparison, until: int) -> int:

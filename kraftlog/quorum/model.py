@@ -244,7 +244,8 @@ class Quorum(Departures):
     def _goes_on_without(self, snapshot: SnapshotView) -> CutOff | None:
         """The newest log that goes on in a newer epoch below a snapshot's end, sooner one that shows
         where; None where there is none, or it holds all before that up to the snapshot's last time:
-        then the file is one of an earlier end under another name.
+        then the file is one of an earlier end under another name. A log that began anew at offset 0
+        after that time goes on without all of it.
         """
         newest = sorted(self.peers, key=lambda one: one.newness, reverse=True)
         begun = [(log, self._newer_below(log, snapshot)) for log in newest]
@@ -257,8 +258,11 @@ class Quorum(Departures):
         if found is None or not found.is_seen:
             return found
         rows = found.log.rows[: found.log.index_at(found.start - 1) + 1]
-        before = int(found.log.evidence.log.max_timestamps[rows].max())
-        return found if (snapshot.last_contained_timestamp or 0) > before else None
+        times = found.log.evidence.log.max_timestamps[rows]
+        stamp = snapshot.last_contained_timestamp or 0
+        if 0 < stamp < int(times[0]) and found.log.start_offset == 0:
+            return found._replace(start=0)
+        return found if stamp > int(times.max()) else None
 
     def cut_off_of(self, label: str) -> CutOff | None:
         """The newest of them that a replica has."""

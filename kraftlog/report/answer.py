@@ -42,11 +42,19 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What some nodes lose from an offset on, by name: titles, each with its objects by kind."""
+    """What some nodes lose from an offset on, by name: titles, each with its objects by kind; or
+    would lose, where the answer for them is not known.
+    """
 
     nodes: str
     start: int
     lists: tuple[tuple[str, tuple[str, ...]], ...]
+    is_known: bool = True
+
+    @property
+    def doubt(self) -> str:
+        """What stands behind the offset."""
+        return "" if self.is_known else ", if that is cut, which is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +123,12 @@ def _copies(
     """What is to be copied again: nodes of whom nothing is known, and no finding asks anything of
     their files.
     """
-    told = {row["replica"] for one, rows in asked if one.key != "watch" for row in rows}
+    told = {
+        row["replica"]
+        for one, rows in asked
+        for row in rows
+        if one.key != "watch" and row["scope"] != "state"
+    }
     unknown = _restart([row for row in restart if row["replica"] not in told])
     text = " ".join(f"{sentence(one.nodes)}: {one.why}." for one in unknown if one.may == UNKNOWN)
     if text and _COPY not in (action for action, _ in asked):
@@ -205,12 +218,13 @@ def _order(rows: Sequence[Row]) -> str | None:
 
 
 def _lost(rows: Sequence[Row]) -> list[Lost]:
-    groups: dict[tuple[int, tuple[tuple[str, tuple[str, ...]], ...]], list[str]] = {}
+    groups: dict[tuple[int, tuple[tuple[str, tuple[str, ...]], ...], bool], list[str]] = {}
     for row in rows:
         is_told = row["lost"] or (row["lost"] is None and row["verdict"] in ("loses", "unsafe"))
         if is_told and row["lost_from"] is not None:
             lists = tuple(lost_lists(row["lost"], NAMES_SHOWN))
-            groups.setdefault((row["lost_from"], lists), []).append(row["who"])
+            is_known = _WORDS[row["verdict"]] != UNKNOWN
+            groups.setdefault((row["lost_from"], lists, is_known), []).append(row["who"])
     return [Lost(nodes_text(names), *group) for group, names in groups.items()]
 
 

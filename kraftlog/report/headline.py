@@ -138,6 +138,14 @@ def _lag(verdict: Row) -> list[str]:
         spare = left - (total // 2 + 1)
         may_fail = "none of them" if spare <= 0 else f"no more than {spare}"
         until = f"{some(slow)} {'has' if len(slow) == 1 else 'have'} caught up"
+        if not left and not verdict["missing_voters"]:
+            # What is committed, a majority had: it is not the voters alone that lag.
+            told.append(
+                "By these copies the only voter is not up to date: it was copied too early, or lost records. Copy it again."
+                if total == 1
+                else f"By these copies none of {total} voters is up to date: they were copied too early, or lost records. Copy all of them again."
+            )
+            return told
         known = "known to be " if verdict["missing_voters"] else ""
         those = (
             f"{f'Only {left}' if left else 'None'} of {total} voters {'are' if left > 1 else 'is'}"

@@ -139,6 +139,28 @@ def test_a_snapshot_that_ends_where_a_hole_does_is_the_base(tmp_path: Path) -> N
     assert reason(result, EQUALS) == ("skipped", begun)
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_crowd_ends_at_a_hole(tmp_path: Path, is_there: bool) -> None:
+    """Offset 20 is missing everywhere, or cannot be read, and the snapshot behind it holds six topics that came there.
+    Four of seven go before it, and all six behind it: no state held ten, as a count over the hole
+    has it, nor can the state before the first of them bring back the six.
+    """
+    for node in quorum(tmp_path):
+        everywhere([node], *(topic(f"t{n}", n) for n in range(10, 14)))
+        first = Batch(16, 2, tuple(remove_topic(n) for n in range(10, 14)), None, LATER + 1)
+        lost = Batch(20, 2, (b"\xff",), None, LATER + 1)
+        node.append(first, *[lost] * is_there, Batch(21, 2, (NO_OP,), None, LATER + 2))
+        came = Batch(0, 2, tuple(topic(f"new{n}", n) for n in range(30, 36)))
+        node.checkpoint(21, 2).write_bytes(snapshot([*healthy_state(), came], 2, LATER + 1))
+        last = Batch(22, 2, tuple(remove_topic(n) for n in range(30, 36)), None, LATER + 3)
+        node.append(last)
+    told = [row.row.message.partition(":")[0] for row in found(audit(tmp_path), "mass_deletion")]
+    assert told == [
+        "4 of 7 topics were removed between offsets 16 and 19",
+        "6 of 9 topics were removed between offsets 22 and 27",
+    ]
+
+
 STATE = healthy_state()
 WRONG = [healthy_log()[1], Batch(0, 1, (producer_ids(1001), topic("b", 2))), healthy_log()[8]]
 

@@ -114,6 +114,26 @@ def test_of_voters_at_hand_none_led_later(tmp_path: Path) -> None:
     assert quorum_of(tmp_path).fork_starts == {"1": AT}
 
 
+@pytest.mark.parametrize("last", [3, 4, 5])
+def test_voters_go_on_without_what_they_had_committed_in_newer_epochs_too(
+    last: int, tmp_path: Path
+) -> None:
+    """Voters 2 and 3 were started with older copies of their disks, and elected a leader of epoch 4 at
+    an offset that a snapshot holds. Before that the quorum had come as far, or farther: then a leader
+    of those would cut the others, and they are the second history.
+    """
+    voter = written(tmp_path, 1, healthy_log(), 3, 2, 12)
+    assert voter.checkpoint(12, 2).exists()
+    written(tmp_path, 11, [*healthy_log(), leader_change(12, last, 3, LATER, (2, 3))], last, 3, 12)
+    for number in (2, 3):
+        written(tmp_path, number, begun(4, 3, (2, 3)), 4, 3)
+    second = {"2", "3"} if last == 5 else {"1", "11"}
+    assert quorum_of(tmp_path).fork_starts == dict.fromkeys(second, AT)
+    told = found(audit(tmp_path), "committed_data_consistent")
+    assert sorted(one.row.replica or "" for one in told) == sorted(second)
+    assert all("Never start nodes of both sides together" in one.row.message for one in told)
+
+
 @pytest.mark.parametrize(
     ("sides", "second"),
     [

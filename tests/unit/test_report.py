@@ -798,6 +798,19 @@ def test_a_headline_tells_who_is_far_behind() -> None:
     assert "None of 3 voters is known to be up to date: none of them" in of_one
 
 
+def test_voters_that_all_lag_behind_an_observer_were_copied_too_early() -> None:
+    """A majority of them had what is committed: nobody is told to wait until all have caught up."""
+    lag = {"behind": 720, "needs_snapshot": True, "is_voter": True}
+    lagging = [{"replica": n, "who": f"controller {n}", **lag} for n in "123"]
+    text = told([], [], {}, verdict="attention", lagging=lagging)
+    assert text.endswith(
+        "By these copies none of 3 voters is up to date: they were copied too early, or lost records. "
+        "Copy all of them again."
+    )
+    alone = told([], [], {}, verdict="attention", lagging=lagging[:1], voters=[1])
+    assert "By these copies the only voter is not up to date: it was copied too early, or" in alone
+
+
 def test_a_voter_on_another_disk_is_not_asked_for_again() -> None:
     present = finding("voters_present", None, "info", evidence={"on_other_disks": [2]})
     moved = told([present], [], {}, verdict="incomplete", missing_voters=[2])

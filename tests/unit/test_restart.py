@@ -934,6 +934,13 @@ def test_what_brokers_alone_hold_is_kept_until_the_voters_are_copied_again(
         "9": f"no voter at hand holds offset 12 any more: {again}, and keep what is held here, which the next leader would cut",
     }
     assert rows["9"]["lost"] == [{"table": "topics", "change": "added", "count": 1, "names": ["d"]}]
+    # What a finding asks of the state, whoever holds the record, asks for no new copy.
+    asked = {"check": "mass_deletion", "scope": "state", "severity": "warning", "message": "Many."}
+    beside = {"replica": "9", "node_id": 9, "offset": 3, "evidence": {}, "path": None}
+    todo = answer_of([*rows.values()], None, [asked | beside]).todo
+    assert "Broker 9: no voter at hand holds offset 12" in todo[-1].text
+    (lost,) = answer_of([*rows.values()], None, []).lost
+    assert (lost.nodes, lost.doubt) == ("broker 9", ", if that is cut, which is not known")
 
 
 def test_a_log_that_begins_in_a_later_epoch_holds_nothing_of_one_before(tmp_path: Path) -> None:

@@ -345,8 +345,8 @@ fault(
 )(looked_for_at(9099))  # fmt: skip
 
 
-def configured(port: int) -> Damage:
-    """Voter 1 listens elsewhere than the voter set says."""
+def configured(port: int, of: int = 1) -> Damage:
+    """Voter 1 listens elsewhere than the voter set says; or another node does, whose settings these are."""
 
     def damage(nodes: list[Node]) -> None:
         on_its_disks(nodes)
@@ -357,15 +357,17 @@ def configured(port: int) -> Damage:
             controller_listener_names="CONTROLLER",
             listeners="CONTROLLER://0.0.0.0:9093",
             advertised_listeners=f"CONTROLLER://localhost:{port}",
+            node_id=of,
         )
 
     return damage
 
 
-fault(
-    "voter_endpoints_agree", "warning", says="localhost:9555 by its own server.properties",
-    sound=configured(9093),
-)(configured(9555))  # fmt: skip
+for nearest in (configured(9093), configured(9555, of=2)):
+    fault(
+        "voter_endpoints_agree", "warning", says="localhost:9555 by its own server.properties",
+        sound=nearest,
+    )(configured(9555))  # fmt: skip
 
 
 def looking_at(listeners: str, *endpoints: str) -> Damage:

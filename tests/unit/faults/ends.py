@@ -867,6 +867,43 @@ fault(
 """What is no newer than the logs is one of an earlier end under another name."""
 
 
+def begun_anew(nodes: list[Node], ms: int) -> None:
+    """Two voters lost their disks and were started: they began at offset 0, and voter 3 has cut its log to
+    nothing. Its snapshot is left, of all that was committed before.
+    """
+    log = [
+        leader_change(0, 1, 1, ms, (1, 2)),
+        Batch(1, 1, (NO_OP, NO_OP), None, ms + 1),
+        leader_change(3, 3, 2, ms + 2, (1, 2)),
+        Batch(4, 3, (NO_OP,), None, ms + 3),
+    ]
+    raw = b"".join(one.raw() for one in log)
+    for node in nodes:
+        for path in (*node.folder.glob("*.log"), node.checkpoint(6, 1)):
+            path.unlink()
+        node.segment(0).write_bytes(raw if node.node_id < 3 else b"")
+        node.epochs([(1, 0), (3, 3)] if node.node_id < 3 else [])
+        node.quorum_state(leaderId=2, leaderEpoch=3)
+    stored = snapshot(healthy_state(), 2, healthy_log()[-1].ms)
+    nodes[2].checkpoint(12, 2).write_bytes(stored)
+
+
+@fault(
+    "snapshot_within_committed", "critical", "3", 12,
+    says="may be the only copy of committed records that were cut from offset 0 on",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    begun_anew(nodes, LATER)
+
+
+@fault(
+    "snapshot_within_committed", "critical", "3", 12, says="begins at offset 3 of 1. Set it aside"
+)
+def _(nodes: list[Node]) -> None:
+    """A state of that log itself, under another name, may be as old."""
+    begun_anew(nodes, healthy_log()[-1].ms)
+
+
 def ends_inside(nodes: list[Node], epoch: int) -> None:
     """Voter 3 ends at offset 13, where a batch of the others goes on to 15."""
     for node in nodes[:2]:

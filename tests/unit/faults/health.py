@@ -9,14 +9,18 @@ from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import control_record, metadata_record
 from tests.unit.audit_logs import (
     NO_OP,
+    START_MS,
     Batch,
     Node,
     acl,
     disk_text,
     healthy_log,
+    leader_change,
     remove_scram,
     scram,
     snapshot,
+    topic,
+    voters_batch,
 )
 from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
 
@@ -296,6 +300,23 @@ def on_its_disks(nodes: list[Node]) -> None:
 @fault("voter_directories_agree", "warning", "2", says="2 of 3 voters are left", sound=on_its_disks)
 def _(nodes: list[Node]) -> None:
     on_another_disk(nodes)
+
+
+@fault(
+    "voter_directories_agree", "warning", "2", says="it holds another history than the voters",
+    sound=on_its_disks,
+    also="committed_data_consistent log_matching single_leader_per_epoch voter_holds_committed_data",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The node was formatted anew as a quorum of its own, and leads it: it is not to start as it is."""
+    on_another_disk(nodes)
+    begun = leader_change(0, 1, 2, START_MS), voters_batch(1, 1, 2, ms=START_MS, disks=97)
+    shutil.rmtree(nodes[1].folder)
+    nodes[1].folder.mkdir()
+    log = [*begun, Batch(2, 1, (topic("z", 9),), None, START_MS + 1)]
+    nodes[1].segment(0).write_bytes(b"".join(one.raw() for one in log))
+    nodes[1].epochs([(1, 0)])
+    nodes[1].quorum_state(leaderId=2, leaderEpoch=1, data_version=1)
 
 
 def formatted_anew(nodes: list[Node], voters_now: tuple[int, ...] = (1, 2, 3)) -> None:

@@ -57,6 +57,25 @@ def _(nodes: list[Node]) -> None:
     _formatted(nodes, (1, 2, 3), (1, 2, 3), (1, 2))
 
 
+def _joined(nodes: list[Node], *ids: int) -> None:
+    """Node 3 was formatted for other voters, on disks that no node has. In its log, which it has
+    fetched since, is a set of voters.
+    """
+    for node in nodes:
+        raw = snapshot([], 0, START_MS, voters=(1, 2, 3), disks=20 * (node.node_id == 3))
+        node.checkpoint(0, 0).write_bytes(raw)
+        node.append(voters_batch(12, 2, *ids, ms=LATER))
+
+
+@fault(
+    "voter_sets_agree", "warning", "3", 0, says="each can elect a leader of its own",
+    sound=lambda nodes: _joined(nodes, 1, 2, 3),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Nothing in its log says that those are not the voters."""
+    _joined(nodes, 1, 2)
+
+
 def _voters_in_logs(nodes: list[Node], ids: tuple[int, ...]) -> None:
     """A KRaftVoters record at offset 12, and snapshots that hold it."""
     for node in nodes:
