@@ -278,6 +278,8 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     removed = [one for one in moved if one not in named]
     is_all_removed = len(removed) == len(bounds.missing_voters)
     advice = "" if is_all_removed else " Copy the rest too before you decide about a restart."
+    if advice and decides:
+        advice += " If their disks are gone for good, see kraftlog recover."
     if pulled is not None:
         below = f"all that is committed below offset {bounds.lower}"
         consequence = f"But {pulled.label} was pulled from the running leader, and holds {below}. The copies at hand were compared with it."
