@@ -22,6 +22,7 @@ from kraftlog.quorum.shortfalls import (
     LedEpoch,
     has_lost_its_end,
     is_only_noted,
+    keeping_up_now,
     led_beyond,
     lost_end,
     may_be_unwritten,
@@ -277,6 +278,8 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
     removed = [one for one in moved if one not in named]
     is_all_removed = len(removed) == len(bounds.missing_voters)
     advice = "" if is_all_removed else " Copy the rest too before you decide about a restart."
+    if advice and decides:
+        advice += " If their disks are gone for good, see kraftlog recover."
     if pulled is not None:
         below = f"all that is committed below offset {bounds.lower}"
         consequence = f"But {pulled.label} was pulled from the running leader, and holds {below}. The copies at hand were compared with it."
@@ -302,6 +305,7 @@ def voters_present(quorum: Quorum) -> Iterator[BadRow]:
             "pulled": None if pulled is None else pulled.label,
             "voters": list(members.ids),
             "missing_voters": list(bounds.missing_voters),
+            "keeping_up": sorted({*bounds.missing_voters} & {*(keeping_up_now(quorum) or ())}),
             "on_other_disks": moved,
             "majority": bounds.majority,
             "source": members.source,

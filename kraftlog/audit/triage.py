@@ -18,7 +18,7 @@ from kraftlog.quorum.ends import unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import forgotten_vote
+from kraftlog.quorum.shortfalls import forgotten_vote, keeping_up_now
 from kraftlog.quorum.snapshots import SnapshotView
 
 
@@ -73,15 +73,23 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
 
 def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
     """Whether a node may begin anew with an empty folder, by which it would vote for any node: it
-    has no vote, or the other voters whose copies are whole are a majority without it.
+    has no vote, or the other voters that are whole are a majority without it. Of one that kept up
+    with the leader when that was described, a copy may be older, or may be missing.
     """
-    end = _may_be_committed_with(quorum, log)
+    end, up = _may_be_committed_with(quorum, log), _keeping_up(quorum)
     whole = [
         voter
         for voter, copies in quorum.holders.items()
-        if log not in copies and any(_is_whole(quorum, one, end) for one in copies)
+        if log not in copies
+        and any(_is_whole(quorum, one, 0 if voter in up else end) for one in copies)
     ]
+    whole += [voter for voter in quorum.bounds.missing_voters if voter in up]
     return quorum.is_voter(log.evidence) is False or len(whole) >= quorum.bounds.majority
+
+
+def _keeping_up(quorum: Quorum) -> Collection[int]:
+    """The voters that had all that the leader had when it was described, as far as that tells."""
+    return () if quorum.describe_is_refuted else keeping_up_now(quorum) or ()
 
 
 def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:

@@ -95,9 +95,8 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
     asked = [(one, rows) for one, rows in grouped(found) if rows[0]["severity"] != "info"]
     names = called_in(restart)
     nodes = tuple(_restart(restart))
-    actions = [action for action, _ in asked]
     return Answers(
-        _sentence(restart, criticals, actions, verdict),
+        _sentence(restart, criticals, asked, verdict),
         nodes,
         {row["replica"]: _may(row) for row in restart},
         _order(restart),
@@ -136,7 +135,10 @@ def _copies(
 
 
 def _sentence(
-    restart: Sequence[Row], criticals: int, asked: Sequence[Action], verdict: Row | None
+    restart: Sequence[Row],
+    criticals: int,
+    asked: Sequence[tuple[Action, Sequence[Row]]],
+    verdict: Row | None,
 ) -> str:
     """May I restart, in a few words. No node is said to be safe while a finding is critical."""
     if criticals:
@@ -161,7 +163,8 @@ def _sentence(
         which = "that were never committed" if is_known else "by it"
         what = "SCRAM users" if of_users else "records"
         told.append(f"{sentence(nodes_text(who[LOSES]))} {verb} {what} {which}.")
-    missing = verdict["missing_voters"] if verdict and _COPY in asked else []
+    actions = [action for action, _ in asked]
+    missing = verdict["missing_voters"] if verdict and _COPY in actions else []
     but = "But " if {YES, LOSES} & who.keys() else ""
     if missing:
         verb = "was" if len(missing) == 1 else "were"
@@ -170,9 +173,17 @@ def _sentence(
         )
     elif in_vain := _in_vain(restart):
         told.append(sentence(f"{but}{in_vain}: first do what is listed under What must I do."))
-    elif any(action.first for action in asked):
+    elif any(action.first for action in actions) or (but and _waits(restart, asked)):
         told.append(sentence(f"{but}first do what is listed under What must I do."))
     return " ".join(told)
+
+
+def _waits(restart: Sequence[Row], asked: Sequence[tuple[Action, Sequence[Row]]]) -> bool:
+    """Whether a voter waits for what a finding asks: until it runs, others have one less to spare."""
+    named = {row["replica"] for _, rows in asked for row in rows}
+    return any(
+        _may(row) == WAIT and row["role"] == "voter" and row["replica"] in named for row in restart
+    )
 
 
 def _in_vain(rows: Sequence[Row]) -> str | None:

@@ -65,7 +65,7 @@ def _print_answer(console: Console, answer: Answers) -> None:
     if answer.lost:
         console.print("[bold]What is lost?[/bold]")
         for lost in answer.lost:
-            _print_line(console, Text(f"{lost.nodes}, from offset {lost.start:,} on{lost.doubt}:"))
+            _print_line(console, Text(f"{lost.nodes}, from offset {lost.start} on{lost.doubt}:"))
             for title, names in lost.lists:
                 text = f"{title}{': ' if names else ''}{'; '.join(names)}"
                 _print_line(console, Text(text), indent=4)

@@ -49,7 +49,9 @@ def headline(
         parts.append(_warnings(others, "other warning" if tails else "warning"))
     told = [f"{sentence(part)}." for part in parts]
     present = [row["evidence"] for row in findings if row["check"] == "voters_present"]
-    return " ".join([*told, *_grade(verdict, bool(told), *present[:1]), *_lag(verdict)])
+    return " ".join(
+        [*told, *_grade(verdict, bool(told), *present[:1]), *_lag(verdict, *present[:1])]
+    )
 
 
 def check_outcomes(checks: Iterable[Row], findings: Iterable[Row]) -> dict[str, str]:
@@ -82,12 +84,12 @@ def committed_words(verdict: Row) -> str:
     """The committed interval in words: where it ends only where that is proven."""
     lower, upper = verdict["committed_lower"], verdict["committed_upper"]
     if upper is not None and upper == lower:
-        return f"everything below offset {lower:,} is committed, and nothing from there on"
+        return f"everything below offset {lower} is committed, and nothing from there on"
     if upper is not None:
-        return f"everything below offset {lower:,} is committed, and nothing from {upper:,} on"
+        return f"everything below offset {lower} is committed, and nothing from {upper} on"
     if not lower:
         return "what is committed is not known"
-    return f"everything below offset {lower:,} is committed, and how much more is not known"
+    return f"everything below offset {lower} is committed, and how much more is not known"
 
 
 def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES) -> list[str]:
@@ -119,8 +121,8 @@ def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES)
     return told
 
 
-def _lag(verdict: Row) -> list[str]:
-    """Who is far behind, and how many voters are left that are not."""
+def _lag(verdict: Row, present: Mapping[str, Any] = NO_NAMES) -> list[str]:
+    """Who is far behind, and how many voters are left that are not; `present` as above."""
     lagging = verdict["lagging"]
     if not lagging:
         return []
@@ -134,7 +136,8 @@ def _lag(verdict: Row) -> list[str]:
     slow = [one["who"] for one in lagging if one["is_voter"]]
     if slow and verdict["voters"]:
         total = len({*verdict["voters"], *verdict["missing_voters"]})
-        left = total - len(slow) - len(verdict["missing_voters"])
+        unknown = {*verdict["missing_voters"]} - {*(present.get("keeping_up") or ())}
+        left = total - len(slow) - len(unknown)
         spare = left - (total // 2 + 1)
         may_fail = "none of them" if spare <= 0 else f"no more than {spare}"
         until = f"{some(slow)} {'has' if len(slow) == 1 else 'have'} caught up"
@@ -146,7 +149,7 @@ def _lag(verdict: Row) -> list[str]:
                 else f"By these copies none of {total} voters is up to date: they were copied too early, or lost records. Copy all of them again."
             )
             return told
-        known = "known to be " if verdict["missing_voters"] else ""
+        known = "known to be " if unknown else ""
         those = (
             f"{f'Only {left}' if left else 'None'} of {total} voters {'are' if left > 1 else 'is'}"
         )
@@ -168,7 +171,7 @@ def _warnings(findings: list[Row], noun: str) -> str:
     offsets = {row["offset"] for row in stopping}  # which all who hold a record tell of
     where = min((one for one in offsets if one is not None), default=None)
     is_one = len(offsets) == 1 and count_of(stopping) == len(stopping)
-    at = "" if where is None else f", {'at' if is_one else 'the first at'} offset {where:,}"
+    at = "" if where is None else f", {'at' if is_one else 'the first at'} offset {where}"
     what = "there is a record" if is_one else "there are records"
     return f"{what} at which {who} stop{at}: settle that before you restart any that has it. {sentence(told)}"
 
@@ -207,7 +210,7 @@ def _tail(
     what = "none of it committed" if proven else "whether any of it was committed is not proven"
     who, below = nodes_text(names), " or below" if hides else ""
     cut = " that a restart cuts" if is_cut else ""
-    return f"{who} {verb} an uncommitted tail from offset {start:,}{below} on{cut} ({what})"
+    return f"{who} {verb} an uncommitted tail from offset {start}{below} on{cut} ({what})"
 
 
 def _is_broker(row: Row, known: Mapping[str, str]) -> bool:

@@ -154,7 +154,7 @@ def status_of(data: PageData, row: Row) -> tuple[str, str]:
         those = [one for one in found if one["severity"] == severity]
         if those:
             offsets = [one["offset"] for one in those if one["offset"] is not None]
-            place = f", the first at offset {min(offsets):,}" if offsets else ""
+            place = f", the first at offset {min(offsets)}" if offsets else ""
             return severity, f"{len(those)} finding{'s' if len(those) > 1 else ''}{place}"
     behind = offsets_behind(row, data.replicas)
     if behind is None:

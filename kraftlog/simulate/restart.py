@@ -212,7 +212,7 @@ class _Judge:
             why = f"nothing is lost: its log is empty, {its}"
             return Restart(log.label, node, Safety.SAFE, why)
         if may_be_emptied(self.quorum, log):
-            why = "nothing is lost if its folder is as empty as the copy: it fetches all from the leader, and the other voters at hand are a whole majority"
+            why = "nothing is lost if its folder is as empty as the copy: it fetches all from the leader, and the other voters that are whole are a majority"
             return Restart(log.label, node, Safety.SAFE, why)
         why = "no segment of its log was copied, and too few other voters at hand are whole for it to begin anew"
         return Restart(log.label, node, Safety.UNKNOWN, why, None, self._needs)

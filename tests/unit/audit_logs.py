@@ -415,7 +415,9 @@ COPIED_MS = START_MS + 9_500
 """After the last record of the copies, and before what the leader wrote next."""
 
 
-def copied_live(root: Path, *, is_pulled: bool = True) -> list[Node]:
+def copied_live(
+    root: Path, *, is_pulled: bool = True, keeping_up: Sequence[int] = ()
+) -> list[Node]:
     """Voters that were copied while their quorum ran, each a record later than the one before; then
     the leader was pulled, which had committed one more, and said so.
     """
@@ -433,16 +435,29 @@ def copied_live(root: Path, *, is_pulled: bool = True) -> list[Node]:
         live.write([*healthy_log(), *more])
         (live.folder / "quorum-state").unlink()
         live.meta(node_id=-1, directory=9)
-        describe(live, 2, 2, 15)
+        describe(live, 2, 2, 15, keeping_up=keeping_up)
     return nodes
 
 
 def describe(
-    node: Node, leader: int, epoch: int, high_watermark: int, voters: Sequence[int] = (1, 2, 3)
+    node: Node,
+    leader: int,
+    epoch: int,
+    high_watermark: int,
+    voters: Sequence[int] = (1, 2, 3),
+    keeping_up: Sequence[int] = (),
 ) -> None:
-    """Save a describe beside a copy."""
+    """Save a describe beside a copy; with who keeps up, it has the table of `--replication`."""
+    now, long_ago = START_MS + 11_500, START_MS + 2_000
+    table = "".join(
+        f"{one}\t{high_watermark}\t0\t{ms}\t{ms}\t{'Leader' if one == leader else 'Follower'}\n"
+        for one in voters
+        for ms in [now if one in keeping_up else long_ago]
+    )
+    head = "NodeId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus"
     (node.home / "quorum-describe").write_text(
         f"LeaderId: {leader}\nLeaderEpoch: {epoch}\nHighWatermark: {high_watermark}\nCurrentVoters: {list(voters)}\n"
+        + (f"\n{head}\n{table}" if keeping_up else "")
     )
 
 

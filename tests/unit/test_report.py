@@ -299,6 +299,23 @@ def test_a_yes_says_what_comes_before_it() -> None:
     assert answer_of(rows, missing, [warned | {"severity": "info"}]).sentence == yes
 
 
+def test_a_yes_waits_for_a_voter_that_could_run_again() -> None:
+    """Until its disk has room, the others have none to spare."""
+    told = "Do not restart {} yet. Each other node may be restarted, one at a time."
+    first = " But first do what is listed under What must I do."
+    full = finding("disk_has_room", "2", "warning")
+    for who, role, asked, more in (
+        ("controller 2", "voter", [full], first),
+        ("controller 2", "voter", [], ""),
+        ("broker 2", "observer", [full], ""),
+    ):
+        rows = [
+            restart("controller 1", "safe", "nothing is lost", order=1),
+            restart(who, "safe", "its disk is full", role=role),
+        ]
+        assert answer_of(rows, VERDICT, asked).sentence == told.format(who) + more
+
+
 @pytest.mark.parametrize(
     ("verdict", "order", "told"),
     [
@@ -749,7 +766,7 @@ def test_headlines_of_findings() -> None:
         "references_exist", None, "warning", offset=1700, evidence={"stops": "controllers"}
     )
     assert told([later], [], {}, verdict="attention").startswith(
-        "There is a record at which controllers stop, at offset 1,700: settle that"
+        "There is a record at which controllers stop, at offset 1700: settle that"
     )
     assert told([later, stops], [], {}, verdict="attention").startswith(
         "There are records at which nodes stop, the first at offset 12: settle that"
@@ -796,6 +813,14 @@ def test_a_headline_tells_who_is_far_behind() -> None:
     assert "Only 1 of 3 voters is known to be up to date: none of them" in of_two
     of_one = told([], [], {}, **of_some, missing_voters=[2, 3])
     assert "None of 3 voters is known to be up to date: none of them" in of_one
+    pulled = {"check": "voters_present", "severity": "info", "evidence": {"keeping_up": [2, 3]}}
+    described = told([pulled], [], {}, **of_some, missing_voters=[2, 3])
+    assert "Only 2 of 3 voters are up to date: none of them may fail until" in described
+
+
+def test_an_offset_is_told_as_the_commands_take_it() -> None:
+    text = told([], [], {}, committed_lower=4093, committed_upper=None)
+    assert "everything below offset 4093 is committed" in text.lower()
 
 
 def test_voters_that_all_lag_behind_an_observer_were_copied_too_early() -> None:

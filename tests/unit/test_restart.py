@@ -1561,7 +1561,7 @@ def test_a_voter_without_a_log_begins_anew_while_the_others_are_whole(
         (nodes[1].folder / "quorum-state").unlink()
     found = answers(tmp_path)["3"]
     assert found.safety == (Safety.SAFE if whole else Safety.UNKNOWN)
-    assert ("the other voters at hand are a whole majority" in found.reason) == whole
+    assert ("the other voters that are whole are a majority" in found.reason) == whole
 
 
 def test_what_a_lost_log_may_have_held_with_one_other_is_not_given_up(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ quorum: offsets 0 to 11, batches at 0, 1 (two records), 3, 4 (two), 6, 7, 8, 9, 
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,8 @@ from tests.unit.audit_logs import (
     NO_OP,
     Batch,
     Node,
+    audit,
+    copied_live,
     healthy_log,
     healthy_state,
     overwrite,
@@ -39,6 +42,7 @@ from tests.unit.audit_logs import (
     replace_batch,
     snapshot,
 )
+from tests.unit.audit_logs import found as found_of
 from tests.unit.faults.table import AT, END_POSITION, LATER
 
 
@@ -92,6 +96,31 @@ def test_who_holds_offsets_intact(tmp_path: Path) -> None:
     assert intact_elsewhere(found, "3", 4, 4) == ["1", "4", "11"]
     assert intact_elsewhere(found, "3", 4, 3) == ["1", "4", "11"]
     assert intact_elsewhere(found, "3", 12, None) == []
+
+
+@pytest.mark.parametrize("copied", [(1, 2, 3), (1, 3), (3,)])
+@pytest.mark.parametrize(
+    ("up", "is_whole"), [((1, 2), True), ((1, 2, 3), True), ((2, 3), False), ((), False)]
+)
+def test_voters_that_keep_up_are_a_majority_without_newer_copies(
+    copied: tuple[int, ...], up: tuple[int, ...], is_whole: bool, tmp_path: Path
+) -> None:
+    """Nodes that run were copied before the leader was pulled: what they lack there, they have."""
+    nodes = copied_live(tmp_path, keeping_up=up)
+    overwrite(nodes[2].segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
+    for number in {1, 2, 3} - {*copied}:
+        shutil.rmtree(nodes[number - 1].home)
+    (finding,) = found_of(audit(tmp_path), "batch_crc_valid")
+    again = "let it fetch the log again" in str(finding.row.message)
+    assert again == is_whole, finding.row.message
+
+
+def test_a_voter_that_keeps_up_with_a_damaged_log_is_not_whole(tmp_path: Path) -> None:
+    nodes = copied_live(tmp_path, keeping_up=(1, 2))
+    for node, base in ((nodes[2], 4), (nodes[0], 3)):
+        overwrite(node.segment(0), AT[base] + 17, b"\xaa\xbb\xcc")
+    told = [str(one.row.message) for one in found_of(audit(tmp_path), "batch_crc_valid")]
+    assert all("Do not empty its log folder" in one for one in told[1:]), told
 
 
 def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
