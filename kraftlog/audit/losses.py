@@ -157,7 +157,24 @@ class _Replays:
         log = self.quorum.by_label[of]
         end = max(offset, log.end_offset or 0)
         found = self._at(log, offset, (offset, end))
-        return states_apart(*found) if found else None
+        if not found:
+            return None
+        other = self._other_history(log, offset)
+        goes_on = self._at(other, other.end_offset or 0, (other.end_offset or 0,)) if other else []
+        states = states_apart(*found)
+        return _but_for_alike(states, states_apart(goes_on[0], found[1])) if goes_on else states
+
+    def _other_history(self, log: LogView, offset: int) -> LogView | None:
+        """The newest log that has another history than one from an offset on, which was committed, too:
+        what it has alike is not lost.
+        """
+        others = [
+            one.other
+            for one in self.quorum.differing
+            for run in one.runs
+            if one.one is log and run.start == offset and self.quorum.is_second_history(one, run)
+        ]
+        return max(others, key=lambda one: one.newness, default=None)
 
     def _cut_off(self, cut: CutOff) -> _Two:
         """The states where a snapshot's history was cut and at its end, but for what the log that
@@ -217,7 +234,9 @@ class _Replays:
 
 
 def _but_for_alike(states: tuple[State, State], behind: tuple[State, State]) -> _Two:
-    """A log's state and an image, but for what the log has `behind` that as the image has it."""
+    """Two states, the second of a snapshot or of a log's end, but for what another log has as it has
+    that: `behind` are the other log's and it.
+    """
     before, after = states
     missing = {(one.table, one.key) for one in meant(*behind)}
     for one in list(differences(before, after)):

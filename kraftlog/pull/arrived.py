@@ -1,7 +1,7 @@
 """What has come of copies: enough to audit, or what is missing.
 
 In: the folder that holds a folder per node. Out: a row for each, with what is wrong, in words. It
-looks at names, sizes and the small files only; whether the bytes are right is the audit's question.
+looks at names, sizes and the small files, and opens the others; whether the bytes are right is the audit's question.
 """
 
 from collections import Counter, defaultdict
@@ -11,9 +11,10 @@ from pathlib import Path
 
 from kraftlog.errors import InputError
 from kraftlog.log import names
-from kraftlog.log.directory import NO_SEGMENT, Replica, find_replicas, tell_left_out
+from kraftlog.log.directory import NO_SEGMENT, LogFile, Replica, find_replicas, tell_left_out
 from kraftlog.log.sidefiles import PULLED_ID, SIDE_FILE_LIMIT, read_meta_properties
 from kraftlog.log.storage import open_file
+from kraftlog.plain import reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,20 @@ def _identity(replica: Replica) -> tuple[int | None, str | None, str | None]:
     return int(node), found.get("cluster.id"), None
 
 
+def _unreadable(file: LogFile) -> str | None:
+    """Why a file cannot be opened; None where it can be."""
+    try:
+        with open_file(file.path):
+            return None
+    except OSError as error:
+        return reason_of(error)
+
+
 def _missing(replica: Replica, node_id: int | None) -> str | None:
     kinds = Counter(one.kind for one in replica.files)
-    if any(one.problem for one in replica.files):
-        return "a file of it is not a regular file"
+    for one in replica.files:
+        if (problem := one.problem or _unreadable(one)) is not None:
+            return f"{one.path.rsplit('/', 1)[-1]} cannot be read: {problem}"
     if not kinds[names.LOG] and not kinds[names.CHECKPOINT]:
         return "neither a segment nor a snapshot has come"
     if not kinds[names.LOG]:

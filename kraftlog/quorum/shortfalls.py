@@ -164,8 +164,11 @@ def forgotten_vote(quorum: Quorum, log: LogView) -> Vote | None:
 
 def is_excused(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     """Whether a voter may lack in its copy only what is committed from an offset on: its files were
-    copied, or last written, before that, and it was not stopped then.
+    copied, or last written, before that, and it was not stopped then. Of one that holds another
+    history there, no moment of copying is the reason.
     """
+    if quorum.fork_starts.get(log.label, lacks_from + 1) <= lacks_from:
+        return False
     if not copied_before(quorum, log, lacks_from):
         return False
     was_stopped = quorum.end_is_proven(log)

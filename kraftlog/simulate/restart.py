@@ -52,6 +52,8 @@ from kraftlog.simulate.plan_rows import Plans
 
 IF_DOWN_FIRST = "start it first if it is down already"
 """What the reason of a node holds which comes first in another order than that of a restart."""
+_ONE_HISTORY = "do not start it while a node of the other history runs"
+"""What takes its place where there are two: whoever is elected cuts the logs of the other side."""
 NEVER_COMMITTED = "none of them was committed"
 """How the reason of a loss ends that nobody needs to mind."""
 NO_LEADER = "no leader can be elected without"
@@ -445,7 +447,9 @@ class _Judge:
             if lacks is not None and log.label in one.refused_by:
                 other = called(self.quorum, self.quorum.by_label[one.candidate])
                 todo = "if it is down already, start it first"
-                if (beside := undecided_beside(self.quorum, log)) is not None:
+                if self.quorum.fork_starts:
+                    todo = _ONE_HISTORY
+                elif (beside := undecided_beside(self.quorum, log)) is not None:
                     todo = f"it differs from replica {beside}, and no majority decides which one is right"
                 yield (
                     f"while it is down, {other} could be elected without what is committed from offset {lacks} on; {todo}",
@@ -543,7 +547,9 @@ class _Judge:
             meanwhile = self._meanwhile(log)
             but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
             why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}"
-            if (down := self._why_down(log)) is not None:
+            if self.quorum.fork_starts:
+                why = f"nothing that is known to be committed is lost{but} {_ONE_HISTORY}"
+            elif (down := self._why_down(log)) is not None:
                 why = f"nothing that is known to be committed is lost; {down}, and no majority holds {held}: start it first"
             return why + untold if missing else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"

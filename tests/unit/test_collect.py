@@ -12,14 +12,17 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kraftlog.cli import main
 from kraftlog.errors import UsageError
 from kraftlog.log.sidefiles import read_disk_free
+from kraftlog.log.storage import open_file
 from kraftlog.pull.copying import copy_script, kubectl_source, ssh_source
 from tests.golden.cases import PARTITION, Replica
+from tests.unit.test_directory import as_nobody
 
 SSH = '#!/bin/sh\n# ssh HOST COMMAND\nshift\nexec sh -c "$*"\n'
 KUBECTL = """#!/bin/sh
@@ -239,6 +242,35 @@ def test_what_is_missing_is_said(
     assert code == 1
     assert problem in str(problems["2"])
     assert [problems[one] for one in ("1", "3", "11")] == [None, None, None]
+
+
+@pytest.mark.parametrize("name", [f"{0:020d}.log", "quorum-state"])
+def test_a_file_that_cannot_be_opened_is_named(
+    name: str, copies: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of copies that another user has made."""
+    shut = copies / "2" / PARTITION / name
+
+    def opened(path: str) -> Any:
+        if path == str(shut):
+            raise PermissionError(13, "Permission denied", path)
+        return open_file(path)
+
+    monkeypatch.setattr("kraftlog.pull.arrived.open_file", opened)
+    told = f"{name} cannot be read: Permission denied"
+    assert check(copies, capsys) == (1, {"1": None, "11": None, "2": told, "3": None})
+
+
+def test_a_folder_that_cannot_be_listed_is_named(
+    copies: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shut = copies / "2" / PARTITION
+    as_nobody(monkeypatch, [shut])
+    shut.chmod(0)
+    told = f"{PARTITION} cannot be read: its folder cannot be listed: Permission denied"
+    found = check(copies, capsys)
+    shut.chmod(0o755)
+    assert found == (1, {"1": None, "11": None, "2": told, "3": None})
 
 
 @pytest.mark.parametrize("where", ["", "2", f"2/{PARTITION}", "4"])

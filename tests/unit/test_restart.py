@@ -522,6 +522,61 @@ def test_what_goes_with_a_second_history_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_what_both_histories_have_alike_is_lost_with_neither(tmp_path: Path) -> None:
+    (damage,) = [one for one in FAULTS if "Only replica 3 has: topic theirs" in one.says]
+    nodes = quorum(tmp_path)
+    damage.damage(nodes)
+    nodes[2].append(Batch(14, 3, (topic("of both", 78),), None, LATER))
+    for node in nodes[:2]:
+        node.append(Batch(13, 4, (topic("of both", 78),), None, LATER))
+    assert rows_of(tmp_path)["3"]["lost"] == [
+        {"table": "topics", "change": "added", "count": 1, "names": ["theirs"]}
+    ]
+
+
+def begun_anew(root: Path) -> Quorum:
+    """Voters 1 and 3 came back with emptied folders, elected voter 3 and committed; so the running
+    leader was pulled. Voter 2 was down, and holds with two brokers what all had committed.
+    """
+    old = [leader_change(0, 2, 2, granted=(1, 2)), Batch(1, 2, (topic("a", 1),), None, START_MS)]
+    old += [Batch(base, 2, (NO_OP,), None, START_MS + 500 * base) for base in range(2, 8)]
+    anew = [leader_change(0, 1, 3, LATER, (1, 3)), Batch(1, 1, (NO_OP,), None, LATER)]
+    for number in (1, 2, 3, 8, 9, 10):
+        node, is_old = Node(root, number), number in (2, 9, 10)
+        node.write(old if is_old else anew)
+        node.checkpoint(6, 1).unlink()
+        if is_old:
+            stored = [Batch(0, 2, (topic("a", 1),), None, START_MS)]
+            node.checkpoint(6, 2).write_bytes(snapshot(stored, 2, START_MS + 2500))
+        node.epochs([(2 if is_old else 1, 0)])
+        leader, epoch = (2, 2) if is_old else (3, 1)
+        node.quorum_state(leaderId=leader, leaderEpoch=epoch)
+        if number == 8:
+            node.append(Batch(2, 1, (NO_OP,), None, LATER + 500))
+            (node.folder / "quorum-state").unlink()
+            node.meta(node_id=-1, directory=8)
+            describe(node, 3, 1, 3, keeping_up=(1, 3))
+        elif not is_old:
+            copied_at(node, LATER + 100)
+    replicas = find_replicas([str(root)])
+    return Quorum(collect(replicas, LIMITS, Redactor(None), described_beside(replicas)))
+
+
+def test_no_moment_of_copying_excuses_another_history(tmp_path: Path) -> None:
+    """Seen with Kafka 3.9.1: the voter that was down came back beside the two, and cut all it had."""
+    model = begun_anew(tmp_path)
+    answer = {one.replica: one for one in restarts(model)}
+    assert answer["3"].safety == answer["1"].safety == Safety.UNSAFE
+    assert "start it first" not in answer["2"].reason
+    assert "do not start it while a node of the other history runs" in answer["2"].reason
+    lacking = [
+        (one.row.replica, one.severity, "comes from the leader" in str(one.row.message))
+        for one in found(audit_of(model), "voter_holds_committed_data")
+        if one.row.replica in ("1", "3")
+    ]
+    assert lacking == [("1", "critical", False), ("3", "critical", False)]
+
+
 def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     for node in nodes[1:]:

@@ -269,6 +269,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "pulled": (str, None), "voters": [int], "missing_voters": [int], "majority": int,
         "source": str,
         "on_other_disks": [int],
+        "keeping_up": [int],
     },
     "voters_removed_stay_away": {
         "voter_id": int, "directory_id": str, "removed_offset": int, "back_offset": int,
