@@ -123,6 +123,8 @@ def copy_script(
         yield ""
         yield "# What the quorum has committed meanwhile, and how far each of its nodes is"
         words = ["kraftlog", "pull", "--bootstrap-controller", pull, "--out", f"{out}/{_LIVE}"]
-        yield shlex.join(words)
+        yield f"{shlex.join(words)} || pulled=$?"
     yield ""
-    yield shlex.join(["kraftlog", "collect", "--out", out, "--check"])
+    check = shlex.join(["kraftlog", "collect", "--out", out, "--check"])
+    # Copies are looked at whatever became of the pull, whose failure is the script's own all the same.
+    yield check if pull is None else f'{check} && (exit "${{pulled:-0}}")'

@@ -41,16 +41,18 @@ def nodes(tmp_path: Path) -> Path:
     return tmp_path / "disks"
 
 
-def run_script(lines: list[str], tmp_path: Path) -> None:
-    """Run what was printed, but for the last word: `kraftlog` itself."""
+def run_script(lines: list[str], tmp_path: Path, kraftlog: str = "") -> int:
+    """Run what was printed, but for the last word: `kraftlog` itself, or this shell script; its exit
+    code.
+    """
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name, text in (("ssh", SSH), ("kubectl", KUBECTL), ("kraftlog", "#!/bin/sh\n")):
+    for name, text in (("ssh", SSH), ("kubectl", KUBECTL), ("kraftlog", f"#!/bin/sh\n{kraftlog}")):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     script = "\n".join(lines)
-    subprocess.run(["sh", "-eu"], input=script, text=True, check=True, env={"PATH": path})
+    return subprocess.run(["sh", "-eu"], input=script, text=True, env={"PATH": path}).returncode
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -73,7 +75,7 @@ def test_the_script_copies_whole_folders_in_order(
     assert main(["collect", "--out", str(out), *given, "--bootstrap-controller", "c1:9093"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert not out.exists()
-    run_script(lines, tmp_path)
+    assert run_script(lines, tmp_path) == 0
     assert files(out / "c1") == files(nodes / "of 1")
     assert files(out / "controller-0") == files(nodes / "of 2")
     for copy in ("c1", "controller-0"):
@@ -83,7 +85,18 @@ def test_the_script_copies_whole_folders_in_order(
     places = [next(i for i, line in enumerate(commands) if step in line) for step in steps]
     assert places == [0, 1, 2]
     assert commands[-2].startswith("kraftlog pull --bootstrap-controller c1:9093")
-    assert commands[-1] == f"kraftlog collect --out {out} --check"
+    assert commands[-1].startswith(f"kraftlog collect --out {out} --check")
+
+
+@pytest.mark.parametrize("failing", ["pull", "collect"])
+def test_the_script_fails_where_a_step_of_it_fails_and_looks_at_the_copies_all_the_same(
+    nodes: Path, tmp_path: Path, failing: str
+) -> None:
+    source, told = ssh_source(f"c1:{nodes}/of 1"), tmp_path / "told"
+    kraftlog = f'echo "$1" >> {told}\n[ "$1" != {failing} ] || exit 2\n'
+    lines = list(copy_script([source], str(tmp_path / "copies"), "c1:9093"))
+    assert run_script(lines, tmp_path, kraftlog) == 2
+    assert told.read_text().split() == ["pull", "collect"]
 
 
 def test_nodes_without_a_snapshot_yet(tmp_path: Path) -> None:
@@ -92,7 +105,7 @@ def test_nodes_without_a_snapshot_yet(tmp_path: Path) -> None:
     for one in (node / PARTITION).glob("*.checkpoint"):
         one.unlink()
     source = ssh_source(f"c1:{node}")
-    run_script(list(copy_script([source], str(tmp_path / "copies"))), tmp_path)
+    assert run_script(list(copy_script([source], str(tmp_path / "copies"))), tmp_path) == 0
     assert files(tmp_path / "copies" / "c1") == files(node)
 
 
