@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kraftlog.message.message_spec import ZERO_UUID
+from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.at_hand import AtHand
 from kraftlog.quorum.bounds import CopyStanding, Voting
@@ -38,6 +39,12 @@ class Electorate(AtHand):
             or voter_sources.current(voter_sources.by_elections(logs))
             or voter_sources.current(voter_sources.by_describe(self.evidence.described))
         )
+
+    @cached_property
+    def held_before(self) -> frozenset[str]:
+        """The strays that may hold what the voters held before their quorum was formed anew."""
+        voters = () if self.voter_set is None else self.voter_set.ids
+        return strays.held_before((self.by_label[one] for one in self.strays), self.peers, voters)
 
     @cached_property
     def recorded_voters(self) -> VoterSet | None:

@@ -7,7 +7,7 @@ quorum's is of it. Nothing tells two quorums apart that name none, but what they
 first offset on, and when that was written. Source: KIP-853, KIP-595, KAFKA-1211.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kraftlog.quorum import voters as voter_sources
@@ -97,6 +97,23 @@ def _is_of_before(one: _Kin, ours: _Kin) -> bool:
     newest = max((int(_times(log, log.rows).max()) for log in logs), default=0)
     below = [_times(log, log.rows[log.last < start]) for log in ours.logs]
     return any(len(times) and int(times.min()) - newest > LONG_MS for times in below)
+
+
+def held_before(
+    strayed: Iterable[LogView], ours: Iterable[LogView], voters: Collection[int]
+) -> frozenset[str]:
+    """Of copies of another quorum those that may hold what these voters held before theirs was formed
+    anew: nodes of the same ids elected a leader there, and all of it is older than our offset 0.
+    """
+    begins = [log for log in ours if not log.is_empty and log.start_offset == 0]
+    first = min((int(_times(log, log.rows[:1])[0]) for log in begins), default=None)
+    return frozenset(
+        log.label
+        for log in strayed
+        if first is not None
+        and any({*voters} == {*one.voters} for one in log.elections.values())
+        and int(_times(log, log.rows).max()) < first
+    )
 
 
 def _times(log: LogView, rows: Longs) -> Longs:

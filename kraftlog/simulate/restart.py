@@ -16,7 +16,7 @@ from itertools import takewhile
 
 from kraftlog.audit.grouping import users_text
 from kraftlog.audit.losses import Cut, cuts_of
-from kraftlog.audit.triage import called, intact_elsewhere, may_be_emptied
+from kraftlog.audit.triage import called, intact_elsewhere, may_be_emptied, replicas_text
 from kraftlog.log import names
 from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
@@ -268,6 +268,10 @@ class _Judge:
         if self._are_few and not self._is_beside_the_leader(log, votes):
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
             yield Safety.UNKNOWN, f"{self._how_few}: nothing shows {told}", None
+        if votes and self.quorum.held_before:
+            who = replicas_text([*self.quorum.held_before])
+            why = f"{who} may hold what the voters held before they began anew: if they lost it by mistake, start nothing, and give that copy to kraftlog recover by itself"
+            yield Safety.UNKNOWN, why, None
         yield from self._short(log, votes)
         alone = alone_from(self.quorum, log) if votes else None
         if alone is not None and any(self._lost(one) for one in self.quorum.holders.values()):
@@ -346,10 +350,13 @@ class _Judge:
 
     @cached_property
     def _needs(self) -> tuple[int, ...]:
-        """The voters whose copies are missing or unread, and those that only a describe names."""
+        """The voters whose copies are missing or unread, and those that only a describe names. A copy
+        that may hold what the voters held before is at hand, and another one would say no more.
+        """
         told, nodes = self.quorum.unexplained_voters, {one.node_id for one in self.quorum.replicas}
         named = () if told is None else (one for one in told.ids if one not in nodes)
-        missing = self.quorum.bounds.missing_voters
+        before = {self.quorum.by_label[one].evidence.node_id for one in self.quorum.held_before}
+        missing = {*self.quorum.bounds.missing_voters} - before
         return tuple(sorted({*missing, *self._unread_voters, *named}))
 
     def _is_beside_the_leader(self, log: LogView, votes: bool) -> bool:

@@ -69,7 +69,7 @@ from tests.unit.faults.borders import (
     with_observer,
 )
 from tests.unit.faults.cases import free, joiner, looking_at
-from tests.unit.faults.ends import cut, swapped, went_on_from_backups
+from tests.unit.faults.ends import began_anew, cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
     FIRST,
     controller,
@@ -1758,3 +1758,22 @@ def test_a_voter_that_knows_no_endpoint_of_another_one_halts(tmp_path: Path) -> 
     assert (rows["1"]["verdict"], rows["1"]["reason"]) == ("unsafe", f"it would not start: {why}")
     told = {one.candidate: (one.can_win, one.granted_by) for one in Plans(model).elections()}
     assert told == {"1": (False, ()), "2": (True, ("2", "3")), "3": (True, ("2", "3"))}
+
+
+@pytest.mark.parametrize(
+    ("ms", "safety"),
+    [(healthy_log()[-1].ms + 1, Safety.UNKNOWN), (healthy_log()[-1].ms, Safety.SAFE)],
+)
+def test_who_began_anew_does_not_go_on_before_it_is_known_what_was_lost(
+    ms: int, safety: Safety, tmp_path: Path
+) -> None:
+    """What was written meanwhile elsewhere is another quorum's, and nobody here ever held it."""
+    began_anew(quorum(tmp_path), ms)
+    told = answers(tmp_path)
+    assert told["3"].safety == Safety.UNSAFE
+    for label in ("1", "2"):
+        assert told[label].safety == safety
+        assert told[label].needs == ()
+        assert ("replica 3 may hold what the voters held" in told[label].reason) == (
+            safety == Safety.UNKNOWN
+        )

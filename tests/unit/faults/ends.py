@@ -799,6 +799,26 @@ fault(
     sound=an_old_copy(START_MS - 3_600_000),
 )(an_old_copy(START_MS - 3_600_001))  # fmt: skip
 """All that it holds was written before what the voters hold far below."""
+
+
+def began_anew(nodes: list[Node], ms: int = LATER) -> None:
+    """Two of three voters lost their disks' content, and elected a leader in epoch 1 then."""
+    log = [
+        leader_change(0, 1, 1, ms, granted=(1, 2)),
+        *(Batch(base, 1, (NO_OP,), None, ms) for base in (1, 2)),
+    ]
+    for node in nodes[:2]:
+        for path in node.folder.iterdir():
+            path.unlink()
+        node.write(log, cut=2)
+        node.checkpoint(6, 1).unlink()
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
+
+
+fault(
+    "committed_data_consistent", "critical", "3", 0, says="it may be what they held before.",
+)(began_anew)  # fmt: skip
 fault(
     "snapshot_within_committed", "critical", "9", 40,
     says="It is not of this log: the directories of its voters are on no disk at hand",
