@@ -90,7 +90,7 @@ CASES: dict[str, Case] = {
     "two histories after a scale-out": case(
         "bitnami/charts#29167", "staged", f"{STATIC}::test_two_histories_after_a_scale_out",
         ("committed_data_consistent", C, "Two histories", "Never start nodes of both sides"),
-        also="single_leader_per_epoch",
+        also="single_leader_per_epoch voter_holds_committed_data",
     ),
     "crash loop over a broker epoch, in the log": case(
         "bitnami/containers#80381", "built", "stale_broker_epoch",
