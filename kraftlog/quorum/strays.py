@@ -106,12 +106,13 @@ def held_before(
     anew: nodes of the same ids elected a leader there, and all of it is older than our offset 0.
     """
     begins = [log for log in ours if not log.is_empty and log.start_offset == 0]
-    first = min((int(_times(log, log.rows[:1])[0]) for log in begins), default=None)
+    if not begins or not voters:
+        return frozenset()
+    first = min(int(_times(log, log.rows[:1])[0]) for log in begins)
     return frozenset(
         log.label
         for log in strayed
-        if first is not None
-        and any({*voters} == {*one.voters} for one in log.elections.values())
+        if any({*voters} == {*one.voters} for one in log.elections.values())
         and int(_times(log, log.rows).max()) < first
     )
 
