@@ -147,18 +147,18 @@ def _strays(quorum: Quorum) -> Iterator[BadRow]:
         log = quorum.by_label[label]
         named = quorum.directories_named(log)
         nowhere = ", and no disk at hand is one of the voters that it names" if named else ""
-        todo = f"{fetch_again(quorum, label)[0]} If what was lost is in this folder, keep it, and give it to kraftlog by itself."
         if label in quorum.held_before:
             todo = (
                 "It ended before the others began, and voters of the same ids elected its leader: it may be what they held before. Keep this folder. "
                 "If they lost it by mistake, start nothing, and give the copies of it to kraftlog recover by themselves. "
                 "Else set it aside, and let the node fetch the log again."
             )
+        else:
+            todo = f"{fetch_again(quorum, label)[0]} If what was lost is in this folder, keep it, and give it to kraftlog by itself."
         text = (
             f"{sentence(called(quorum, log))} holds the log of another quorum: it shares no batch with the other copies{nowhere}. "
             "The files of another cluster were put there, or the quorum was formed anew without this log. Nothing of it counts here. "
-            f"Kafka does not notice, as it compares offsets and epochs alone: {_when_started(quorum, log)}. Do not start this node as it is. "
-            f"{todo}"
+            f"Kafka does not notice, as it compares offsets and epochs alone: {_when_started(quorum, log)}. Do not start this node as it is. {todo}"
         )
         evidence, end = {"voter_directories": sorted(named)}, log.end_offset
         yield (

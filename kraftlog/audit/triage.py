@@ -76,7 +76,7 @@ def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
     has no vote, or the other voters that are whole are a majority without it. Of one that kept up
     with the leader when that was described, a copy may be older, or may be missing.
     """
-    end, up = _may_be_committed_with(quorum, log), _keeping_up(quorum)
+    end, up = _may_be_committed_with(quorum, log), kept_up(quorum)
     whole = [
         voter
         for voter, copies in quorum.holders.items()
@@ -87,7 +87,7 @@ def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
     return quorum.is_voter(log.evidence) is False or len(whole) >= quorum.bounds.majority
 
 
-def _keeping_up(quorum: Quorum) -> Collection[int]:
+def kept_up(quorum: Quorum) -> Collection[int]:
     """The voters that had all that the leader had when it was described, as far as that tells."""
     return () if quorum.describe_is_refuted else keeping_up_now(quorum) or ()
 

@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from kraftlog.audit.triage import called
+from kraftlog.audit.triage import called, kept_up
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import keeping_up_now
 
 
 class Grade(StrEnum):
@@ -119,11 +118,6 @@ def _is_outdated(quorum: Quorum, log: LogView) -> bool:
     )
 
 
-def _kept_up(quorum: Quorum, log: LogView) -> bool:
-    """Whether a describe tells that a node kept up: its copy is only older than the newest."""
-    return log.evidence.node_id in (keeping_up_now(quorum) or ()) and not quorum.describe_is_refuted
-
-
 def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
     if log.unread_segments:
         return None
@@ -131,7 +125,8 @@ def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
     behind = (newest.end_offset or 0) - end
     needs_snapshot = end < (newest.start_offset or 0)
     is_near = behind <= quorum.thresholds.lag_offsets and not needs_snapshot
-    if is_near or _is_outdated(quorum, log) or _kept_up(quorum, log):
+    # Of who kept up by a describe the copy is only older than the newest.
+    if is_near or _is_outdated(quorum, log) or log.evidence.node_id in kept_up(quorum):
         return None
     return Lag(
         log.label, called(quorum, log), behind, needs_snapshot, bool(quorum.is_voter(log.evidence))

@@ -85,7 +85,7 @@ def test_the_script_copies_whole_folders_in_order(
     places = [next(i for i, line in enumerate(commands) if step in line) for step in steps]
     assert places == [0, 1, 2]
     assert commands[-2].startswith("kraftlog pull --bootstrap-controller c1:9093")
-    assert commands[-1].startswith(f"kraftlog collect --out {out} --check")
+    assert commands[-1] == f'kraftlog collect --out {out} --check && (exit "${{pulled:-0}}")'
 
 
 @pytest.mark.parametrize("failing", ["pull", "collect"])
@@ -132,7 +132,7 @@ def test_whatever_a_folder_is_called_it_stays_one_word(tmp_path: Path) -> None:
     folder = tmp_path / "a $(touch pwned) 'b'"
     shutil.copytree(Replica("isolated", "1").folder, folder)
     lines = list(copy_script([ssh_source(f"2=c1:{folder}")], str(tmp_path / "o; u")))
-    run_script(lines, tmp_path)
+    assert run_script(lines, tmp_path) == 0
     assert files(tmp_path / "o; u" / "2") == files(folder)
     assert not list(tmp_path.rglob("pwned"))
 
