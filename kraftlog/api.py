@@ -261,7 +261,7 @@ class Copies:
         Raises UsageError for words that name nothing.
         """
         history = file_history(self.view, self.redactor)
-        return list(entry_rows(first_told(subjects_of(what), history, between_ms)[1]))
+        return list(entry_rows(first_told(subjects_of(what), history, between_ms)[1] or ()))
 
     def plan(self, name: str, dialect: str = "shipped") -> list[Row]:
         """What Kafka would do next: `boot`, `election`, `truncation`, `fetch`, `restart`,

@@ -12,10 +12,10 @@ from kraftlog.commands.faults import fault_rows, tell_faults
 from kraftlog.commands.values import time_ms
 from kraftlog.errors import UsageError
 from kraftlog.explain.authorizer import Access, read_accesses
-from kraftlog.explain.subject import FORMS, subjects_of
-from kraftlog.explain.timeline import History, entry_rows, file_history, first_told
+from kraftlog.explain.subject import FORMS, Subject, subjects_of
+from kraftlog.explain.timeline import History, entry_rows, file_history, first_told, nearest_names
 from kraftlog.pipeline.progress import waiting
-from kraftlog.plain import tell
+from kraftlog.plain import some, tell
 from kraftlog.relations import Row
 from kraftlog.report.printed_rows import print_rows
 from kraftlog.report.timeline_text import print_timeline
@@ -78,12 +78,23 @@ def _explain(chosen: argparse.Namespace) -> int:
         )
     is_whole = not tell_faults(faults)
     if chosen.format == "json":
-        print_rows(entry_rows(entries), "json")
-        return 0
-    count = print_timeline(subject.title, entries, is_whole=is_whole)
-    if accesses and count:
+        print_rows(entry_rows(entries or ()), "json")
+    else:
+        print_timeline(subject.title, entries or (), is_whole=is_whole)
+    if entries is None:
+        _tell_nearest(subject, history)
+    elif accesses and chosen.format != "json":
         tell("records name no principal: who asked is likely, not proven")
     return 0
+
+
+def _tell_nearest(subject: Subject, history: History) -> None:
+    """Say where nothing of that name was ever there, and what is called nearly so."""
+    names = nearest_names(subject, history)
+    if names is not None:
+        kind, name = subject.bearer
+        near = f", but {some(names)}" if names else ""
+        tell(f"the records at hand know no {kind} {name}{near}")
 
 
 def _lake_history(path: str) -> tuple[History, Iterable[Row]]:

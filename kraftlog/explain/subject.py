@@ -6,9 +6,8 @@ created again under one name are one subject, told one after the other.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kraftlog.errors import UsageError
 from kraftlog.explain.words import CONFIG_RESOURCES
@@ -29,6 +28,25 @@ _TABLES = {
     "feature": ("features",),
     "offsets": (),
 }
+
+
+def _quota_names(value: Data) -> list[str]:
+    entity = {one["entityType"]: one["entityName"] for one in value["entity"]}
+    return [f"User:{entity['user']}"] if entity.get("user") is not None else []
+
+
+_NAMES: Mapping[str, Callable[[Data], Iterable[str]]] = {
+    "topics": lambda value: (value["name"],),
+    "brokers": lambda value: (str(value["brokerId"]),),
+    "controllers": lambda value: (str(value["controllerId"]),),
+    "voters": lambda value: (str(value["voterId"]),),
+    "features": lambda value: (value["name"],),
+    "acls": lambda value: (value["principal"],),
+    "scram_credentials": lambda value: (f"User:{value['name']}",),
+    "client_quotas": _quota_names,
+    "delegation_tokens": lambda value: (value["owner"], value["requester"], *value["renewers"]),
+}
+"""What a person calls the rows of a table by."""
 FORMS = "topic NAME, partition NAME-N, broker ID, controller ID, config topic/NAME, principal User:NAME, feature NAME, or offsets A-B"
 _OFFSETS = re.compile(r"(\d+)(?:\s*(?:-|\.\.|to)\s*(\d+))?")
 _PARTITION = re.compile(r"(.+)-(\d+)")
@@ -65,6 +83,11 @@ class Subject:
         """The name or id of the only topic whose partitions it asks for."""
         return {"topic": self.name, "partition": self.key}.get(self.kind)
 
+    @property
+    def bearer(self) -> tuple[str, str]:
+        """The kind and name of what must be there for anything to be told: a partition's topic."""
+        return ("topic", self.key or "") if self.kind == "partition" else (self.kind, self.name)
+
     def of(self, changes: Iterable[Change]) -> tuple[Change, ...]:
         """The changes that are about it; a topic must be shown before its partitions."""
         return tuple(one for one in changes if self._is_about(one))
@@ -79,8 +102,7 @@ class Subject:
             whose = change.table == "configs" and change.key[:2] == (self.number, self.name)
             return whose and self.key in (None, change.key[2])
         if self.kind == "principal":
-            either = (change.before, change.after)
-            return any(one and _names_principal(change.table, one, self.name) for one in either)
+            return self.name in names_of(change)
         if self.kind == "feature":
             return change.table == "features" and change.key == (self.name,)
         if change.table == "configs":
@@ -98,6 +120,17 @@ class Subject:
             mine = self.kind == "topic" or change.key[1] == self.number
             return mine and change.key[0] in self.ids
         return self.kind == "topic" and change.key[:2] == (TOPIC, topic)
+
+
+def names_of(change: Change) -> set[str]:
+    """How a person calls what a change is about, before and after, where that has a name."""
+    either = (change.before, change.after)
+    return {name for one in either if one for name in _NAMES[change.table](one)}
+
+
+def every(kind: str) -> Subject:
+    """All that a kind of subject has a name for; it lives in no table where the kind has none."""
+    return Subject("every", kind, frozenset(_TABLES[kind]) & _NAMES.keys())
 
 
 def subject_of(words: Sequence[str]) -> Subject:
@@ -151,6 +184,8 @@ def _named(kind: str, name: str) -> Subject:
         return Subject(kind, name, tables, number=int(found[2]), key=found[1])
     if kind == "config":
         return _config(name, tables)
+    if kind == "principal" and ":" not in name:
+        name = f"User:{name}"
     return Subject(kind, name, tables)
 
 
@@ -160,15 +195,3 @@ def _config(name: str, tables: frozenset[str]) -> Subject:
     if kind not in RESOURCES:
         raise UsageError(f"{name!r} is not a config: write config topic/orders or broker/12")
     return Subject("config", resource, tables, number=RESOURCES[kind], key=key or None)
-
-
-def _names_principal(table: str, value: Any, principal: str) -> bool:
-    user = principal.removeprefix("User:")
-    if table == "acls":
-        return bool(value["principal"] == principal)
-    if table == "scram_credentials":
-        return bool(value["name"] == user)
-    if table == "delegation_tokens":
-        return principal in (value["owner"], value["requester"], *value["renewers"])
-    entity = {one["entityType"]: one["entityName"] for one in value["entity"]}
-    return entity.get("user") == user

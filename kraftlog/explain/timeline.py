@@ -6,6 +6,7 @@ offsets. Out: `Entry`s, one per record; the `Net` of all changes, of which what 
 between is none; and rows for scripts.
 """
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,8 +16,9 @@ from typing import Any
 from kraftlog.decode.redaction import Redactor
 from kraftlog.explain.authorizer import Access, who_wrote
 from kraftlog.explain.moments import SNAPSHOT, Moment, MomentSource
-from kraftlog.explain.subject import Subject
+from kraftlog.explain.subject import Subject, every, names_of
 from kraftlog.explain.words import TopicNames, object_name, sentences
+from kraftlog.plain import natural
 from kraftlog.quorum.holdings import Range
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
@@ -255,15 +257,34 @@ def first_told(
     history: History,
     between: tuple[int | None, int | None] = (None, None),
     accesses: Iterable[Access] = (),
-) -> tuple[Subject, Iterator[Entry]]:
-    """The first subject of which there is anything to tell, and its timeline; else the last."""
+) -> tuple[Subject, Iterator[Entry] | None]:
+    """The first subject of which there is anything to tell, and its timeline; else the last, and
+    None.
+    """
     for subject in subjects:
         known, moments = history(subject)
         told = timeline(moments, subject, known, between, accesses)
         first = next(told, None)
         if first is not None:
             return subject, chain((first,), told)
-    return subjects[-1], iter(())
+    return subjects[-1], None
+
+
+def nearest_names(subject: Subject, history: History) -> list[str] | None:
+    """The names most like that of a subject which nothing bears, of nodes all ids; None where
+    something does, or where its kind has no names.
+    """
+    kind, name = subject.bearer
+    asked = every(kind)
+    if not asked.tables:
+        return None
+    there = {
+        name for one in history(asked)[1] for change in one.changes for name in names_of(change)
+    }
+    if name in there:
+        return None
+    known = sorted(there, key=natural)
+    return known if kind in ("broker", "controller") else difflib.get_close_matches(name, known)
 
 
 def file_history(quorum: Quorum, redactor: Redactor) -> History:

@@ -17,6 +17,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     leader_change,
     quorum,
+    register_broker,
     topic,
 )
 
@@ -156,3 +157,34 @@ def test_a_line_with_a_date_that_is_none_is_passed_over() -> None:
     line = "[{}] INFO Principal = User:a is Allowed operation = CREATE from host = h on resource = Topic:LITERAL:t for request = CreateTopics (kafka.authorizer.logger)"
     lines = [line.format(one) for one in ("2026-13-45 99:99:99,999", "2026-11-21 10:00:00,000")]
     assert len(list(read_accesses(lines))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("topic", "aa"), "know no topic aa, but a"),
+        (("partition", "aa-0"), "know no topic aa, but a"),
+        (("principal", "bobby"), "know no principal User:bobby, but User:bob"),
+        (("broker", "77"), "know no broker 77, but 11"),
+        (("feature", "zzz"), "know no feature zzz"),
+    ],
+)
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_of_what_nothing_is_known_the_nearest_names_are_told(
+    words: tuple[str, ...], said: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in quorum(tmp_path):
+        records = (acl(1, "t", "User:bob"), register_broker(11, 13))
+        node.append(Batch(12, 2, records, None, START_MS + 9000))
+    assert main(["explain", *words, "--input", str(tmp_path), "--format", form]) == 0
+    assert capsys.readouterr().err.endswith(f"the records at hand {said}\n")
+
+
+def test_a_name_that_is_there_is_not_said_to_be_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A time of which nothing is told, and a kind that has no names."""
+    quorum(tmp_path)
+    long_ago = ("--between", "1999-01-01", "1999-01-02")
+    for words in (("topic", "a", *long_ago), ("partition", "a-0", *long_ago), ("900",)):
+        assert "know no" not in explained(capsys, *words, "--input", str(tmp_path))
