@@ -91,7 +91,7 @@ class Departures(Electorate):
         elected = (one.epoch_starts, other.epoch_starts)
         if not any(start.start_offset == run.start for starts in elected for start in starts):
             return False
-        if not self._is_in_snapshot(one, run.start):
+        if not self._is_in_snapshot(one, run.start) and not _is_written_on(one, run.start):
             return False
         if self._own_majority(other, run.start) is not None and not self._is_cut(other, one, run):
             return True
@@ -125,7 +125,8 @@ class Departures(Electorate):
         other one is: its node had heard of no later epoch, or nobody can have led a later one.
         """
         epoch = comparison.other.last_epoch or 0
-        kept = self._in_snapshots_of(comparison.one, run.start)
+        held = self.holding(comparison.one, run.start)
+        kept = {label for one in held for label in self._in_snapshots_of(one, run.start)}
         heard = [known_epoch(self.by_label[label]) for label in kept]
         is_told = any(one is not None and one <= epoch for one in heard)
         return is_told or (bool(heard) and not self._unseen_leader(comparison, run))
@@ -172,10 +173,15 @@ class Departures(Electorate):
         holders = {node for one in own if (node := one.evidence.node_id) is not None}
         is_had = self._is_had_after(log, run.start, newer)
         later = is_had or self._unseen_leader(comparison, run)
-        found = fate(self._voters_at(log, run.start), holders, self.granted(newer), later)
+        granted, epochs = self.granted(newer), log.epochs[log.index_at(run.start) :]
+        led = {self.leaders.get(one) for one in np.unique(epochs[epochs < newer]).tolist()}
+        if granted and granted & led:
+            granted = frozenset()  # Who led with the tail has lost it since: votes prove nothing.
+        found = fate(self._voters_at(log, run.start), holders, granted, later)
         is_told = run.start < self.committed_by_describe
-        is_vouched_for = is_told and log.label in self.vouched_for
-        if is_vouched_for or self._is_committed_before(comparison, run):
+        is_proven = any(_is_written_on(one, run.start) for one in held)
+        is_proven = is_proven or self._is_committed_before(comparison, run)
+        if is_proven or (is_told and log.label in self.vouched_for):
             return Fate.COMMITTED
         replaced = is_told and other.label in self.vouched_for
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
@@ -261,12 +267,16 @@ class Departures(Electorate):
 
     @cached_property
     def never_committed(self) -> frozenset[str]:
-        """The replicas of whose uncommitted tail it is proven that none of it was committed."""
+        """The replicas of whose uncommitted tail it is proven that none of it was committed: from
+        where it begins.
+        """
         return frozenset(
             comparison.one.label
             for comparison in self.differing
             for run in comparison.runs
-            if self.is_tail(comparison, run) and self.fate(comparison, run) == Fate.UNCOMMITTED
+            if run.start == self._seen_tails.get(comparison.one.label)
+            and self.is_tail(comparison, run)
+            and self.fate(comparison, run) == Fate.UNCOMMITTED
         )
 
     @cached_property
@@ -427,6 +437,14 @@ def _begins_older(one: LogView, other: LogView, run: DifferingRun) -> bool:
     """
     at, beside = one.index_at(run.start), other.index_at(run.start)
     return at >= 0 and beside >= 0 and bool(one.epochs[at] < other.epochs[beside])
+
+
+def _is_written_on(log: LogView, offset: int) -> bool:
+    """Whether a leader wrote metadata in a log, having begun its epoch behind an offset: it does so
+    only when all before its epoch is committed (see `model.Quorum.bounds`).
+    """
+    begun = log.written_epoch(log.end_offset or 0)
+    return begun is not None and begun.start_offset > offset
 
 
 def _shown_by(comparison: Comparison, until: int) -> int:

@@ -273,8 +273,8 @@ class _Judge:
             why = f"{who} may hold what the voters held before they began anew: if they lost it by mistake, start nothing, and give that copy to kraftlog recover by itself"
             yield Safety.UNKNOWN, why, None
         yield from self._short(log, votes)
-        alone = alone_from(self.quorum, log) if votes else None
-        if alone is not None and any(self._lost(one) for one in self.quorum.holders.values()):
+        alone = self._alone_beside_lost(log) if votes else None
+        if alone is not None:
             why = f"what it holds from offset {alone} on may have been committed, and others seem to have lost it; if it is down already, start it first"
             yield Safety.UNKNOWN, why, None
 
@@ -394,6 +394,27 @@ class _Judge:
             for one in copies
         )
 
+    def _alone_beside_lost(self, log: LogView) -> int | None:
+        """Where the part of a voter's log begins that may be on no majority without it, as others seem
+        to have lost theirs: what no majority is known to hold, or what is committed, and was by one of
+        them perhaps, where with those that are missing they are a majority; None where there is none.
+        """
+        others = [one for one in self.quorum.holders.values() if log not in one]
+        lost = [one for one in self.quorum.holders.values() if self._lost(one)]
+        alone = alone_from(self.quorum, log) if lost else None
+        if alone is not None or self.quorum.pulled is not None:
+            return alone
+        end = min(log.end_offset or 0, self.quorum.bounds.lower)
+        missing = self.quorum.bounds.missing_voters
+        ends = [
+            max(self.quorum.surely_agree(log, copy) for copy in one)
+            for one in others
+            if one in lost
+        ]
+        lacking = [one for one in ends if one < end]
+        is_enough = bool(missing) and len(lacking) + len(missing) >= self.quorum.bounds.majority
+        return min(lacking, default=None) if is_enough else None
+
     def _forgotten(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """What a voter must not have forgotten."""
         end, lost = log.end_offset or 0, lost_end(self.quorum, log)
@@ -501,7 +522,7 @@ class _Judge:
                 who = listed([called(quorum, one) for one in back.logs])
                 why = f"{cut}, or become the quorum's history: {back.by_whom} {who} could be elected with them"
                 yield Safety.UNKNOWN, why, start
-            elif any(fate == Fate.UNCOMMITTED for _, fate in fates):
+            elif (start, Fate.UNCOMMITTED) in fates:
                 yield Safety.LOSES, f"{cut}; {NEVER_COMMITTED}", start
             else:
                 yield Safety.UNKNOWN, f"{cut}, and may have been committed", start

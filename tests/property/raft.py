@@ -43,6 +43,13 @@ class Quorum:
     leaders: dict[int, int] = field(default_factory=dict)
     observers: dict[int, Node] = field(default_factory=dict)
     waits: bool = False
+    ever: set[tuple[int, int]] = field(default_factory=set)
+    """The records that were committed at some time, by place and epoch."""
+    forgets: bool = False
+
+    def forget(self, number: int, disk: Node) -> None:
+        """A voter goes on with another disk than its own: Raft promises nothing from here on."""
+        self.nodes[number], self.forgets = disk, True
 
     @property
     def majority(self) -> int:
@@ -65,6 +72,8 @@ class Quorum:
         candidate = self.random.choice(list(self.nodes))
         one = self.nodes[candidate]
         epoch = one.epoch + 1 + (self.random.random() < 0.1)
+        while self.forgets and epoch in self.leaders:
+            epoch += 1  # A record is still known by its place and epoch.
         asked = [n for n in self.nodes if n == candidate or self.random.random() < 0.6]
         votes = set()
         for voter in asked:
@@ -113,6 +122,7 @@ class Quorum:
             follower.epoch, follower.voted = leader.epoch, None
         common = shared(follower.log, leader.log)
         del follower.log[common:]
+        follower.known = min(follower.known, common)  # Less than it knew: somebody has forgotten.
         follower.log += leader.log[common : common + self.random.randint(1, 4)]
         self.commit(leader)
         follower.known = max(follower.known, min(leader.known, len(follower.log)))
@@ -121,9 +131,12 @@ class Quorum:
         """The leader's high watermark: what a majority holds, once that is of its own epoch."""
         ends = sorted((shared(one.log, leader.log) for one in self.nodes.values()), reverse=True)
         mark = ends[self.majority - 1]
-        if mark > len(self.committed) and leader.log[mark - 1] == leader.epoch:
-            assert leader.log[: len(self.committed)] == self.committed, "Raft itself is broken"
+        is_other = leader.log[: len(self.committed)] != self.committed
+        is_new = mark > len(self.committed) or (self.forgets and is_other and mark > 0)
+        if is_new and leader.log[mark - 1] == leader.epoch:
+            assert self.forgets or not is_other, "Raft itself is broken"
             self.committed = leader.log[:mark]
+            self.ever.update(enumerate(self.committed))
             leader.known = mark
 
     def cannot_be_undone(self, prefix: list[int]) -> bool:

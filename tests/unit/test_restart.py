@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -189,12 +190,17 @@ def test_a_voter_without_a_copy_may_elect_who_holds_a_tail(tmp_path: Path) -> No
     )
 
 
+def led_next(node: Node, epoch: int, leader: int, granted: Sequence[int] = (1, 2)) -> None:
+    """A log that goes on at offset 12 with the leader of a newer epoch."""
+    node.append(leader_change(12, epoch, leader, LATER, granted=granted))
+    node.quorum_state(leaderId=leader, leaderEpoch=epoch)
+    node.epochs([(1, 0), (2, 8), (epoch, 12)])
+
+
 def test_a_voter_without_a_copy_that_led_later_elects_nobody_with_a_tail(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
-    nodes[0].append(leader_change(12, 3, 2, LATER, granted=(1, 2)))
-    nodes[0].quorum_state(leaderId=2, leaderEpoch=3)
-    nodes[0].epochs([(1, 0), (2, 8), (3, 12)])
+    led_next(nodes[2], 3, 3, granted=(2, 3))
+    led_next(nodes[0], 4, 2)
     shutil.rmtree(nodes[1].home)
     found = answers(tmp_path)["3"]
     assert (found.safety, found.lost_from) == (Safety.LOSES, 12)
@@ -202,16 +208,44 @@ def test_a_voter_without_a_copy_that_led_later_elects_nobody_with_a_tail(tmp_pat
 
 def test_a_tail_is_lost_where_it_is_proven_uncommitted(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
-    nodes[0].append(leader_change(12, 3, 1, LATER, granted=(1, 2)))
-    nodes[1].append(leader_change(12, 3, 1, LATER, granted=(1, 2)))
+    led_next(nodes[2], 3, 3, granted=(2, 3))
     for node in nodes[:2]:
-        node.quorum_state(leaderId=1, leaderEpoch=3)
-        node.epochs([(1, 0), (2, 8), (3, 12)])
+        led_next(node, 4, 1)
     found = answers(tmp_path)
     assert (found["3"].safety, found["3"].lost_from) == (Safety.LOSES, 12)
     # Until it has cut its log, the others are no majority while one more is down.
     assert [one for one in found if found[one].order is not None] == ["3", "2", "1"]
+
+
+def test_who_led_with_a_tail_and_elected_a_leader_without_it_proves_nothing(
+    tmp_path: Path,
+) -> None:
+    """Voter 2 wrote the tail, and has lost it since: so it may have been committed before."""
+    nodes = quorum(tmp_path)
+    led_next(nodes[2], 3, 2, granted=(2, 3))
+    for node in nodes[:2]:
+        led_next(node, 4, 1)
+    found = answers(tmp_path)["3"]
+    assert (found.safety, found.lost_from) == (Safety.UNKNOWN, 12)
+    assert found.reason == "records from offset 12 on are cut, and may have been committed"
+
+
+def test_metadata_of_a_later_leader_proves_what_lies_before_its_epoch(tmp_path: Path) -> None:
+    """Voter 3 led twice, and wrote a topic: all before that was committed. Then the others went on
+    without it, with the disks of before.
+    """
+    nodes = quorum(tmp_path)
+    led_next(nodes[2], 3, 3, granted=(1, 3))
+    nodes[2].append(
+        leader_change(13, 4, 3, LATER, granted=(2, 3)), Batch(14, 4, (topic("d", 4),), None, LATER)
+    )
+    nodes[2].quorum_state(leaderId=3, leaderEpoch=4)
+    nodes[2].epochs([(1, 0), (2, 8), (3, 12), (4, 13)])
+    for node in nodes[:2]:
+        led_next(node, 5, 1)
+    found = answers(tmp_path)["3"]
+    assert found.safety == Safety.UNSAFE
+    assert found.reason == "from offset 12 on it holds another history than replica 1"
 
 
 def test_a_tail_has_no_say_however_often_it_was_copied(tmp_path: Path) -> None:
@@ -272,15 +306,17 @@ def test_a_broker_is_not_safe_where_new_voters_would_cut_what_it_alone_holds(
 
 
 def test_a_voter_that_loses_a_tail_may_have_forgotten_its_vote_as_well(tmp_path: Path) -> None:
-    """The leader of epoch 2 has its vote; by its own files it never heard of that epoch."""
+    """The leader of epoch 4 has its vote; by its own files it never heard of that epoch."""
     nodes = quorum(tmp_path)
-    nodes[0].write([*healthy_log()[:6], Batch(8, 1, (NO_OP,), None, LATER)])
-    nodes[0].epochs([(1, 0)])
-    assert answers(tmp_path)["1"].safety == Safety.LOSES
-    nodes[0].quorum_state(leaderId=1, leaderEpoch=1)
-    one = answers(tmp_path)["1"]
+    led_next(nodes[2], 3, 2, granted=(2, 3))
+    for node in nodes[:2]:
+        led_next(node, 4, 1, granted=(1, 3))
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=4)
+    assert answers(tmp_path)["3"].safety == Safety.LOSES
+    nodes[2].quorum_state(leaderId=2, leaderEpoch=3)
+    one = answers(tmp_path)["3"]
     assert one.safety == Safety.UNKNOWN
-    assert "it had a part in the election of epoch 2" in one.reason
+    assert "it had a part in the election of epoch 4" in one.reason
 
 
 def test_who_waits_until_others_hold_what_it_holds_is_not_first(tmp_path: Path) -> None:
@@ -1036,9 +1072,7 @@ def test_a_broker_whose_end_another_history_replaces_keeps_nobody_waiting(tmp_pa
     lost = [Batch(base, 2, (NO_OP,), None, LATER) for base in (12, 13, 14)]
     broker.write([*healthy_log(), *lost])
     for node in nodes:
-        node.append(leader_change(12, 3, 1, LATER))
-        node.epochs([(1, 0), (2, 8), (3, 12)])
-        node.quorum_state(leaderId=1, leaderEpoch=3)
+        led_next(node, 3, 1, granted=(1, 3))
     assert {label: one.safety for label, one in answers(tmp_path).items()} == {
         "1": Safety.SAFE, "2": Safety.SAFE, "3": Safety.SAFE, "9": Safety.LOSES,
     }  # fmt: skip

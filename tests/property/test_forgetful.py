@@ -1,0 +1,111 @@
+"""The audit of whole disks over histories in which voters go on with older copies of their disks,
+with empty ones, or with cut logs, and in which what was committed can be lost: what is called
+committed was, of no tail that was committed is it said that none was, and with all voters at hand
+nobody is restarted whose disk alone keeps a leader from losing it.
+"""
+
+import copy
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit.collect import collect
+from kraftlog.audit.runner import audit_of
+from kraftlog.config import default_thresholds
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.restart import Restart, restarts
+from tests.property import raft
+from tests.property.test_histories import write
+from tests.unit.audit_logs import LIMITS
+
+SEEDS = range(60)
+
+
+def forgetful(seed: int) -> raft.Quorum:
+    """Some time, then a backup, some more time; up to all voters lose something of their disks,
+    and often they go on from there.
+    """
+    draw = random.Random(seed)
+    count = draw.choice([3, 3, 3, 5])
+    quorum = raft.Quorum(draw, {one: raft.Node() for one in range(1, count + 1)}, waits=True)
+    quorum.observers = {number: raft.Node() for number in (11, 12)}
+    for _ in range(draw.randint(15, 50)):
+        quorum.step()
+    backup = copy.deepcopy(quorum.nodes)
+    for _ in range(draw.randint(5, 40)):
+        quorum.step()
+    for number in draw.sample(list(quorum.nodes), draw.choice([1, 1, 2, 2, count])):
+        now = quorum.nodes[number]
+        kept = now.log[: draw.randint(0, len(now.log))]
+        cut = replace(now, log=kept, known=min(now.known, len(kept)), leads=False)
+        old = replace(backup[number], leads=False)
+        quorum.forget(number, draw.choice([old, raft.Node(), cut]))
+    if draw.random() < 0.5:
+        for one in quorum.nodes.values():
+            one.leads = False
+        for _ in range(draw.randint(1, 30)):
+            quorum.step()
+    for one in (quorum.nodes | quorum.observers).values():
+        one.known = min(one.known, len(one.log))
+    return quorum
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_voters_forgot_is_not_said_to_be_nothing(seed: int, tmp_path: Path) -> None:
+    quorum = forgetful(seed)
+    disks = quorum.nodes | quorum.observers
+    copied = [one for one in disks if disks[one].epoch and quorum.random.random() < 0.95]
+    if not copied:
+        return
+    for number in copied:
+        write(quorum, number, disks[number], tmp_path)
+    seen = Quorum(
+        collect(
+            find_replicas([str(tmp_path)]),
+            LIMITS,
+            Redactor(b"k" * 32),
+            thresholds=default_thresholds(),
+        )
+    )
+    assert not [one for one in audit_of(seen).results if one.result == "errored"]
+    lower, upper = seen.bounds.lower, seen.bounds.upper
+    logs = [one.log for one in disks.values()]
+    assert any(
+        quorum.ever >= {*enumerate(log[:lower])} or quorum.cannot_be_undone(log[:lower])
+        for log in logs
+        if len(log) >= lower
+    )
+    assert upper is None or all(place < upper for place, _ in quorum.ever)
+    if not seen.bounds.missing_voters and not seen.fork_starts:
+        assert _survives(quorum, [one for one in restarts(seen) if one.order is not None])
+
+
+def _survives(quorum: raft.Quorum, rolling: list[Restart]) -> bool:
+    """Whether a rolling restart keeps what was committed and is on some voter's disk: while the leader
+    is down, nobody may be elected without it. Who restarts fetches from the leader; the others
+    have not done so, at the worst.
+    """
+    logs = {number: node.log for number, node in quorum.nodes.items()}
+    kept = quorum.ever & {one for log in logs.values() for one in enumerate(log)}
+
+    def elected(down: int | None) -> list[int]:
+        keys = {one: raft.Node(log).key for one, log in logs.items() if one != down}
+        return [
+            one
+            for one in keys
+            if sum(other <= keys[one] for other in keys.values()) >= quorum.majority
+        ]
+
+    able = [one for one in elected(None) if kept <= {*enumerate(logs[one])}]
+    if not able:
+        return True
+    leader = max(able, key=lambda one: raft.Node(logs[one]).key)
+    for number in (one.node_id for one in rolling if one.node_id in logs):
+        if number == leader:
+            return all(kept <= {*enumerate(logs[one])} for one in elected(leader))
+        logs[number] = logs[leader]
+    return True
