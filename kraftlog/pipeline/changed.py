@@ -95,6 +95,9 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
     if parts is not None:
         change, text = _other(old, new, parts)
         yield {"kind": "history", "change": change, "name": MAIN, "text": text}
+    elif old.end < new.end and not new.tells(old.end, new.end):
+        text = f"no copies of run {new.run} lead from offset {old.end}, where the history of run {old.run} ended, to {new.end}: what came and went in between is not told"
+        yield {"kind": "history", "change": "changed", "name": MAIN, "text": text}
     yield from _objects(lake, old, new)
 
 

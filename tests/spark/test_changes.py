@@ -233,6 +233,18 @@ def test_a_history_whose_beginning_retention_took_is_the_same(
     assert objects(rows)
 
 
+def test_what_no_copy_leads_up_to_is_not_told(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Between two runs retention has dropped what the first one had not seen."""
+    copies("upgraded-3.9", "1", 800)
+    copies("upgraded-3.9", "1", start=1515)
+    (history,) = [one for one in changes(tmp_path / "lake", capsys) if one["kind"] == "history"]
+    assert history["text"] == (
+        "no copies of run 2 lead from offset 863, where the history of run 1 ended, to 1839: what came and went in between is not told"
+    )
+
+
 def test_a_folder_of_another_name_is_the_same_replica(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
