@@ -57,8 +57,9 @@ def _over_logs(quorum: Quorum) -> Coverage:
     MiB. A gap in a log that is written regularly adds nothing to a snapshot's age: there a clock
     was set ahead, or the quorum stood still.""",
     advice="""Look in the node's server.log for errors of its snapshot generator and metadata
-    loader, and for files that it could not delete. After a restart it takes snapshots again, but
-    audit the node first. What counts here is metadata.max.retention.bytes and
+    loader, and for files that it could not delete. A node whose clock was set back drops nothing
+    until it is again what it was at the last look, or the node restarts. After a restart it takes
+    snapshots again, but audit the node first. What counts here is metadata.max.retention.bytes and
     metadata.max.retention.ms, not log.retention.*.""",
 )  # fmt: skip
 def retention(quorum: Quorum) -> Iterator[BadRow]:

@@ -104,7 +104,10 @@ def serve() -> None:
                 asked: _Asked = pickle.load(sys.stdin.buffer)
             except EOFError:
                 return
-            _send(answers, lacks or _answer(asked))
+            try:
+                _send(answers, lacks or _answer(asked))
+            except BrokenPipeError:  # who asked was killed
+                os._exit(0)
 
 
 def _begin() -> str | None:

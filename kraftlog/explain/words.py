@@ -164,7 +164,7 @@ def _changed(table: str, before: Data, after: Data) -> Iterator[str]:
         yield from _broker_changed(before, after)
         return
     if table == "controllers" and before["incarnationId"] != after["incarnationId"]:
-        yield f"registers again, {_ranges(after)}"
+        yield f"registers again (a new start of its process), {_ranges(after)}"
         return
     for name in after:
         was, now = before.get(name), after[name]
@@ -242,7 +242,7 @@ def _ranges(value: Data) -> str:
     if own is None:
         return "with no range of metadata.version"
     low, high = own["minSupportedVersion"], own["maxSupportedVersion"]
-    return f"metadata.version {low} to {high}"
+    return f"supports metadata.version {low} to {high}"
 
 
 def _partition(value: Data) -> str:

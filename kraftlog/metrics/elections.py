@@ -5,6 +5,9 @@ and ends with the next one's; what was skipped in between are elections that nob
 KIP-1219 (KAFKA-19541).
 """
 
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
+
 import numpy as np
 
 from kraftlog.metrics.shared_log import SharedLog, rises
@@ -24,8 +27,9 @@ def elections_of(log: SharedLog) -> list[Row]:
     until = np.append(times[1:], log.max_timestamps[-1:])
     tenures = until - times
     leaders = [log.leaders.get(int(log.epochs[row])) for row in at]
-    before = np.searchsorted(np.sort(times), times - HOUR_MS, "right")
-    within = np.arange(1, len(at) + 1) - before
+    within = within_hours(times.tolist())
+    # Where the next leader's clock is behind, nobody knows how long one led.
+    least = min((one for one in tenures[:-1].tolist() if one >= 0), default=None)
     rows = []
     for place, (row, end) in enumerate(zip(at.tolist(), ends.tolist(), strict=True)):
         epoch = int(log.epochs[row])
@@ -41,11 +45,11 @@ def elections_of(log: SharedLog) -> list[Row]:
                 "end_offset": last_offset + 1,
                 "start_timestamp": moment(int(times[place])),
                 "end_timestamp": moment(int(until[place])),
-                "tenure_ms": int(tenures[place]),
+                "tenure_ms": int(tenures[place]) if tenures[place] >= 0 else None,
                 "is_current": is_last,
-                "is_shortest": not is_last and int(tenures[place]) == int(tenures[:-1].min()),
+                "is_shortest": not is_last and int(tenures[place]) == least,
                 "skipped_epochs": epoch - previous - 1 if previous is not None else 0,
-                "elections_in_hour": int(within[place]),
+                "elections_in_hour": within[place],
                 "leader_came_back": place > 1
                 and leaders[place] is not None
                 and leaders[place] == leaders[place - 2] != leaders[place - 1],
@@ -54,6 +58,17 @@ def elections_of(log: SharedLog) -> list[Row]:
             }
         )
     return rows
+
+
+def within_hours(times: Iterable[int]) -> list[int]:
+    """How many of the times so far are less than an hour from each: clocks of leaders differ, and go
+    back.
+    """
+    found, known = [], list[int]()
+    for one in times:
+        insort(known, one)
+        found.append(bisect_left(known, one + HOUR_MS) - bisect_right(known, one - HOUR_MS))
+    return found
 
 
 def elections_per_day(log: SharedLog) -> float | None:

@@ -3,12 +3,14 @@
 In: a lake and two of its runs. Out: rows. Findings of two runs are the same where check, severity,
 replica, file (from its replica's folder on: a copy of another day lies elsewhere), offset and the
 node that they are about are; the only one of a check, severity, replica and node in both runs is the
-same, wherever it has moved. Where the later history only goes on from the earlier one, objects are
-told from the versions in between; else two states are compared, as far as the lake still has them.
+same, wherever it has moved. A copy whose folder has another name is the same replica where its node
+and directory are. Where the later history only goes on from the earlier one, objects are told from
+the versions in between; else two states are compared, as far as the lake still has them.
 Source: the tables of the lake, in the versions that its register names; of two logs with the same
 epochs at the same offsets, KIP-595 ("Log Matching").
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -71,22 +73,31 @@ def changes_in(lake: Lake, before: Row, after: Row) -> Iterator[Row]:
             raise LakeError(
                 f"{lake.root}: the lake holds no {listed(sorted(gone))} of run {number}, so that nothing can be compared with it; name other runs with --since and --run"
             )
-    replicas = [*both("replicas")]
+    own = [*both("replicas")]
+    named = renamed(*own)
+    replicas = [_called(row, named) for row in own[0]], own[1]
     if lost:
         text = f"which are new or gone cannot be told: the lake does not hold what {runs_text(lost)} found"
         yield {"kind": "finding", "change": "changed", "name": "findings", "text": text}
     else:
-        findings = (lake.told_rows(FINDINGS, one["run_id"]) for one in (before, after))
-        before_rows, after_rows = map(placed, findings, replicas)
+        found = (lake.told_rows(FINDINGS, one["run_id"]) for one in (before, after))
+        before_rows, after_rows = map(placed, found, own)
+        before_rows = (_called(row, named) for row in before_rows)
         at_hand = {row["replica"] for row in replicas[1]}
         yield from finding_changes(before_rows, after_rows, at_hand)
+    for label, name in named.items():
+        text = f"replica {label} is now named {name}: its node and directory are the same"
+        yield {"kind": "replica", "change": "changed", "name": name, "text": text}
     yield from _replicas(*replicas)
-    yield from _elections(*map(elected_by, both("epochs"), replicas))
+    yield from _elections(*map(elected_by, both("epochs"), own))
     old, new = (_History.of(lake, one) for one in (before, after))
     parts = old.parts_from(new)
     if parts is not None:
         change, text = _other(old, new, parts)
         yield {"kind": "history", "change": change, "name": MAIN, "text": text}
+    elif old.end < new.end and not new.tells(old.end, new.end):
+        text = f"no copies of run {new.run} lead from offset {old.end}, where the history of run {old.run} ended, to {new.end}: what came and went in between is not told"
+        yield {"kind": "history", "change": "changed", "name": MAIN, "text": text}
     yield from _objects(lake, old, new)
 
 
@@ -139,8 +150,11 @@ class _History:
         end = min(self.end, other.end)
         each = self.epochs, other.epochs
         low = max((min(start for start, _ in one.values()) for one in each if one), default=0)
-        # Who leads an epoch writes each of its offsets once.
-        starts = [{key: max(low, start) for key, (start, _) in one.items()} for one in each]
+        # Who leads an epoch writes each of its offsets once. What ended before both logs begin, the
+        # later one cannot know.
+        starts = [
+            {key: max(low, start) for key, (start, end) in one.items() if end > low} for one in each
+        ]
         differing = starts[0].items() ^ starts[1].items()
         first = min((start for _, start in differing if low <= start < end), default=end)
         if first == end == self.end == other.end and self._is_altered(other):
@@ -164,7 +178,7 @@ def _stretch(row: Row) -> int:
 def _other(old: _History, new: _History, parts: int) -> tuple[str, str]:
     """How a history is no continuation of another one."""
     if parts == new.end < old.end:
-        text = f"the shared history ends at offset {new.end}, before {old.end}: a log was cut"
+        text = f"the shared history ends at offset {new.end}, before {old.end}: logs were cut, or these copies are older than those of run {old.run}"
         return "gone", text
     ends = f"it ends at {new.end}, and ended at {old.end}"
     return "changed", f"the shared history is another from offset {parts} on: {ends}"
@@ -222,8 +236,8 @@ def placed(findings: Iterable[Row], replicas: Iterable[Row]) -> Iterator[Row]:
 def finding_changes(
     before: Iterable[Row], after: Iterable[Row], at_hand: Collection[str]
 ) -> Iterator[Row]:
-    """Findings that are new or gone, then those that have changed: that name other objects, or that
-    have only moved, as the end of a log does that is written to. What was found of a replica that
+    """Findings that are new or gone, then those that have changed: that name other objects or
+    say something else, or that have only moved, as the end of a log does that is written to. What was found of a replica that
     is not at hand any more is not known to be mended.
     """
     old, new = ({_key(row): row for row in rows} for rows in (before, after))
@@ -238,8 +252,34 @@ def finding_changes(
             yield _finding("gone", row, "" if is_judged else UNSEEN.format(**row))
     yield from (_finding("changed", row) for row in came if _subject(row) in moved)
     for key, row in new.items():
-        if key in old and _names(row) != _names(old[key]):
+        if key in old and _says(row) != _says(old[key]):
             yield _finding("changed", row)
+
+
+def renamed(before: list[Row], after: list[Row]) -> dict[str, str]:
+    """The replicas that have another label in the later run: the only copy of a node's directory in
+    both.
+    """
+    old, new = (
+        {one: rows[0]["replica"] for one, rows in _by_identity(rows).items() if len(rows) == 1}
+        for rows in (before, after)
+    )
+    pairs = ((label, new.get(one, label)) for one, label in old.items())
+    return {label: name for label, name in pairs if label != name}
+
+
+def _by_identity(rows: list[Row]) -> dict[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        identity = (row["cluster_id"], row["node_id"], row["directory_id"])
+        if None not in identity:
+            found.setdefault(identity, []).append(row)
+    return found
+
+
+def _called(row: Row, named: Mapping[str, str]) -> Row:
+    """A row of the earlier run, under the label that its replica has in the later one."""
+    return {**row, "replica": named.get(row["replica"], row["replica"])}
 
 
 def _finding(change: str, row: Row, note: str = "") -> Row:
@@ -258,8 +298,11 @@ def _key(row: Row) -> tuple[Any, ...]:
     return (*_subject(row), *place)
 
 
-def _names(row: Row) -> Any:
-    return row["evidence"].get("names")
+def _says(row: Row) -> tuple[Any, str]:
+    """Which objects it names, and its words without figures and brackets, in which places and folders
+    stand: these differ from run to run.
+    """
+    return row["evidence"].get("names"), re.sub(r" \([^()]*\)|\d+", "", row["message"])
 
 
 def _replicas(before: list[Row], after: list[Row]) -> Iterator[Row]:

@@ -25,7 +25,9 @@ from kraftlog.tables.promise import among, at_least, not_below, unique
     column("end_offset", LONG, "offset after its last"),
     column("start_timestamp", TIMESTAMP, "time of its first batch"),
     column("end_timestamp", TIMESTAMP, "time of the next epoch's first batch, or the log's end"),
-    column("tenure_ms", LONG, "time between the two"),
+    column(
+        "tenure_ms", LONG, "time between the two; null where the next leader's clock was behind"
+    ),
     column("is_current", BOOL, "the last epoch: its tenure may go on"),
     column("is_shortest", BOOL, "the shortest tenure that has ended"),
     column("skipped_epochs", LONG, "epochs since the one before: elections that nobody won"),

@@ -9,7 +9,7 @@ the last equal mark nothing has changed, byte for byte, whatever was done to the
 cut and written on, or only copied again. What lies above is read.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -108,8 +108,9 @@ def advanced(
         segments = (file.parsed for file in replica.files if file.kind == names.LOG)
         last = max((one.base_offset or 0 for one in segments), default=0)
         files = after[replica.label] = {}
+        listed = {file.path for file in replica.files}
         for file in record_files([replica]):
-            known = old.get(file.path)
+            known = _seen_before(old, file.path, listed)
             if known is not None and _is_done(known, file, tells_tails):
                 files[file.path] = known
                 continue
@@ -118,6 +119,17 @@ def advanced(
             if found is not None:
                 files[file.path] = found
     return after
+
+
+def _seen_before(old: Mapping[str, Seen], path: str, now: Container[str]) -> Seen | None:
+    """How a file was seen last, also under the name that it had before Kafka deleted it: a minute
+    passes between the two steps of that.
+    """
+    former = path.removesuffix(_DELETED)
+    return old.get(path) or (None if former in now else old.get(former))
+
+
+_DELETED = ".deleted"
 
 
 def _is_done(known: Seen, file: LogFile, tells_tails: bool) -> bool:
@@ -175,7 +187,7 @@ def changed_files(start: Progress, end: Progress) -> Iterator[tuple[LogFile, See
                 name = path.rsplit("/", 1)[-1]
                 sizes = (seen.size_bytes, seen.modified_ns)
                 file = LogFile(label, path, name, classify(name), *sizes, seen.problem)
-                yield file, before.get(path, Seen(0, 0)), seen
+                yield file, _seen_before(before, path, files) or Seen(0, 0), seen
 
 
 def new_ranges(start: Progress, end: Progress, tells_tails: bool) -> Iterator[Split]:

@@ -104,7 +104,10 @@ def test_a_controller_that_was_unregistered(capsys: pytest.CaptureFixture[str]) 
         (191, "UNREGISTER_CONTROLLER_RECORD"),
     ]
     assert "metadata.version 7 to 30" in rows[0]["text"][0]
-    assert "registers again, metadata.version 7 to 33" in rows[3]["text"][0]
+    assert (
+        "registers again (a new start of its process), supports metadata.version 7 to 33"
+        in rows[3]["text"][0]
+    )
     levels = [
         row["text"][0]
         for row in explained(capsys, "unregistered-4.4", "feature", "metadata.version")
@@ -218,7 +221,7 @@ def test_what_a_snapshot_holds_was_there_before(capsys: pytest.CaptureFixture[st
     for words, said in {
         ("topic", "durable"): "exists",
         ("broker", "14"): "is registered with epoch 31",
-        ("controller", "1"): "is registered, metadata.version 7 to 30",
+        ("controller", "1"): "is registered, supports metadata.version 7 to 30",
     }.items():
         assert main(["explain", *words, "--input", root]) == 0
         _, head, first, *_ = capsys.readouterr().out.splitlines()

@@ -61,12 +61,16 @@ def test_findings_logs_and_objects(lake: Path, capsys: pytest.CaptureFixture[str
 def copies(tmp_path: Path) -> Callable[..., None]:
     """Runs over the only copy of a history, which may be another one each time."""
 
-    def run(name: str, node: str, end: int | None = None, **options: object) -> None:
+    def run(
+        name: str, node: str, end: int | None = None, start: int = 0, **options: object
+    ) -> None:
         copy = tmp_path / "replicas" / "a"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(DATA / name / "replicas" / node, copy)
         if end is not None:
             cut(copy, end)
+        if start:
+            begin(copy, start)
         given = {"input": [str(copy.parent)], "lake": str(tmp_path / "lake"), **options}
         run_steps(InProcess, load_options(given), "decode", "materialize", "audit")
 
@@ -83,6 +87,19 @@ def cut(copy: Path, end: int) -> None:
         starts = [at for at in batch_starts(data) if int.from_bytes(data[at : at + 8]) >= end]
         path.chmod(0o600)
         path.write_bytes(data[: min(starts, default=len(data))])
+
+
+def begin(copy: Path, start: int) -> None:
+    """Leave of a log what is in a segment from a snapshot's end on, and the snapshots from there on."""
+    for path in copy.rglob("*.checkpoint"):
+        if path.name[0].isdigit() and int(path.name[:20]) < start:
+            path.unlink()
+    (path,) = copy.rglob("*.log")
+    data = path.read_bytes()
+    at = next(at for at in batch_starts(data) if int.from_bytes(data[at : at + 8]) == start)
+    path.with_name(f"{start:020}.log").write_bytes(data[at:])
+    for one in path.parent.glob("0" * 20 + ".*"):
+        one.unlink()
 
 
 def killed(options: Options) -> None:
@@ -204,6 +221,47 @@ def test_a_history_in_place_of_another_one(
     assert elections == [("gone", "2")]
 
 
+def test_a_history_whose_beginning_retention_took_is_the_same(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The later copy begins with a snapshot at offset 1515, behind the ends of five epochs."""
+    copies("upgraded-3.9", "1", 1700)
+    copies("upgraded-3.9", "1", start=1515)
+    rows = changes(tmp_path / "lake", capsys)
+    assert [(one["kind"], one["change"]) for one in rows if one["kind"] == "replica"]
+    assert not [one for one in rows if one["kind"] == "history"]
+    assert objects(rows)
+
+
+def test_what_no_copy_leads_up_to_is_not_told(
+    copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Between two runs retention has dropped what the first one had not seen."""
+    copies("upgraded-3.9", "1", 800)
+    copies("upgraded-3.9", "1", start=1515)
+    (history,) = [one for one in changes(tmp_path / "lake", capsys) if one["kind"] == "history"]
+    assert history["text"] == (
+        "no copies of run 2 lead from offset 863, where the history of run 1 ended, to 1839: what came and went in between is not told"
+    )
+
+
+def test_a_folder_of_another_name_is_the_same_replica(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replicas = tmp_path / "replicas"
+    shutil.copytree(DATA / "isolated" / "replicas", replicas)
+    options = load_options({"input": [str(replicas)], "lake": str(tmp_path / "lake")})
+    run_steps(InProcess, options, "decode", "materialize", "audit")
+    for folder in sorted(replicas.iterdir()):
+        folder.rename(replicas / f"c{folder.name}")
+    run_steps(InProcess, options, "decode", "materialize", "audit")
+    rows = changes(tmp_path / "lake", capsys)
+    assert [(one["kind"], one["change"], one["name"]) for one in rows] == [
+        ("replica", "changed", f"c{name}") for name in ("1", "11", "12", "2", "3")
+    ]
+    assert rows[0]["text"] == ("replica 1 is now named c1: its node and directory are the same")
+
+
 _TURNED = {"new": "gone", "gone": "new", "changed": "changed"}
 
 
@@ -215,7 +273,9 @@ def test_a_log_that_was_cut_and_copied_again(
     copies("isolated", "1", 120)
     cut_off = changes(tmp_path / "lake", capsys)
     (history,) = [one for one in cut_off if one["kind"] == "history"]
-    assert history["text"] == "the shared history ends at offset 120, before 362: a log was cut"
+    assert history["text"] == (
+        "the shared history ends at offset 120, before 362: logs were cut, or these copies are older than those of run 1"
+    )
     copies("isolated", "1")
     back = changes(tmp_path / "lake", capsys)
     assert not [one for one in back if one["kind"] == "history"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kraftlog.explain.elected import elected_by
-from kraftlog.pipeline.changed import UNSEEN, finding_changes, placed
+from kraftlog.pipeline.changed import UNSEEN, finding_changes, placed, renamed
 
 Row = dict[str, Any]
 
@@ -75,6 +75,28 @@ def test_other_names_are_a_change() -> None:
     one, other = finding(None, 3, names=["x"]), finding(None, 3, names=["y"])
     assert changes([one], [other]) == [("changed", "a of None at 3")]
     assert changes([one], [one]) == []
+
+
+def test_other_words_are_a_change_and_other_figures_are_none() -> None:
+    one, other, moved = (
+        finding(None, 3) | {"message": text}
+        for text in (
+            "Since offset 3, start 12.",
+            "Since offset 3, all is lost.",
+            "Since offset 4, start 12 (c12).",
+        )
+    )
+    assert changes([one], [other]) == [("changed", "Since offset 3, all is lost.")]
+    assert changes([one], [moved]) == []
+
+
+def test_another_label_is_the_same_where_node_and_directory_are() -> None:
+    def copy(label: str, node: int | None, directory: str | None = "d") -> Row:
+        return {"replica": label, "cluster_id": "c", "node_id": node, "directory_id": directory}
+
+    before = [copy("1", 1), copy("2", 2), copy("3", 3), copy("4", 4, None), copy("live", None)]
+    after = [copy("2", 1), copy("1", 2), copy("c3", 3), copy("d3", 3), copy("c4", 4, None)]
+    assert renamed(before, after) == {"1": "2", "2": "1"}
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -4,6 +4,7 @@ unjudged.
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ import pytest
 
 from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.config import load_options
+from kraftlog.contracts import beside
 from kraftlog.contracts.beside import JUDGE, Judge
 from kraftlog.contracts.measures import Measure, Scans, parse_measure
 from kraftlog.contracts.suites import (
@@ -565,6 +567,23 @@ def test_great_expectations_is_imported_by_that_process_alone(small: Lake, tmp_p
         "sys.exit('great_expectations' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_that_process_ends_without_a_word_where_who_asked_was_killed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", beside.__name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    environment = dict(os.environ)
+    process.stdin.write(pickle.dumps(beside._Asked(environment, str(tmp_path), "run", 1, ())))
+    process.stdin.close()
+    assert (process.stderr.read(), process.wait()) == (b"", 0)
 
 
 def test_nothing_imports_great_expectations_before_it_is_needed() -> None:

@@ -139,6 +139,15 @@ def test_a_log_without_batches_has_no_measures() -> None:
         assert (only.start_offset, only.end_offset, only.trigger) == (7, 7, None)
 
 
+def test_a_leader_whose_clock_was_hours_ahead() -> None:
+    ahead = 2 * HOUR_MS
+    log = replace(log_of(4, [0, ahead, 10, 30]), epochs=np.array([1, 2, 3, 4]))
+    rows = elections_of(log)
+    assert [row["elections_in_hour"] for row in rows] == [1, 1, 2, 3]
+    assert [row["tenure_ms"] for row in rows] == [ahead, None, 20, 0]
+    assert [row["is_shortest"] for row in rows] == [False, False, True, False]
+
+
 def test_leadership_that_goes_to_and_fro() -> None:
     hour = HOUR_MS
     whole = log_of(7, [0, 10, 20, 30, hour + 5, hour + 6, 5 * hour])

@@ -115,6 +115,20 @@ def test_a_cut_batch_is_a_fault_once_the_file_rests(tmp_path: Path) -> None:
     assert batches.rows == batch_rows(tmp_path, "batches")
 
 
+def test_a_file_that_waits_to_be_deleted_is_not_given_again(tmp_path: Path) -> None:
+    """Kafka renames what retention drops, and removes it a minute later."""
+    path = write(tmp_path, HEALED[:4000])
+    stream = Stream(tmp_path, "batches")
+    stream.run()
+    path.unlink()
+    write(tmp_path, HEALED, f"{LOG}.deleted")  # it had grown before
+    stream.run()
+    assert fields(stream.rows, "position") == fields(batch_rows(tmp_path, "batches"), "position")
+    assert not stream.run()
+    write(tmp_path, HEALED)  # a log of that name again is another file
+    assert stream.run() == batch_rows(path, "batches")
+
+
 def test_in_a_closed_segment_a_cut_batch_is_a_fault_at_once(tmp_path: Path) -> None:
     write(tmp_path, HEALED[:-10])
     write(tmp_path, b"", "00000000000000000600.log")
