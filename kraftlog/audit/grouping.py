@@ -22,8 +22,8 @@ from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
 ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 
 LEFT_CONFIGS = (
-    "Kafka leaves them behind when a topic is created and removed in one step of its loader. "
-    "They are harmless, and gone when the node loads another snapshot."
+    "Kafka leaves them behind when a topic is created and removed in one step of its loader, and they stay in the snapshots that the node writes later. "
+    "Nothing goes by them while there is no such topic. One that is created under such a name has them unasked: then set them on it, and delete them again."
 )
 TAKEN_OVER = (
     "Kafka itself can be the cause: it leaves configs behind when a topic is created and removed in one step of its loader. "

@@ -56,9 +56,9 @@ def _grouped(comparisons: list[ImageComparison]) -> list[list[ImageComparison]]:
 
 
 def _shows_no_more(first: ImageComparison, one: ImageComparison) -> bool:
-    told = {found.text for found in first.differences}
+    told = {(found.text, found.stale_config) for found in first.differences}
     is_whole = one.difference_count == len(one.differences)
-    return is_whole and told >= {found.text for found in one.differences}
+    return is_whole and told >= {(found.text, found.stale_config) for found in one.differences}
 
 
 def _alike(quorum: Quorum, one: ImageComparison, apart: list[ImageComparison]) -> list[str]:
@@ -186,7 +186,8 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
     that loads none of them has no vote. A node that loads it goes on with a wrong
     state, and its log may be cut so that nobody can tell any more. At level info, only configs
     of topics that do not exist differ: Kafka leaves them behind when a topic comes and goes
-    within one step of its loader. That is harmless, and told once for all snapshots. A node goes
+    within one step of its loader. A topic that is created under such a name later has them
+    unasked. It is told once for all snapshots. A node goes
     on with what it has loaded: its later snapshots that differ in nothing new are named with the
     first. At level info, too, only SCRAM users differ of whom later records say anew what they have.""",
     advice="""Compare the keys and fields in the finding with the other replicas' snapshots. Set
@@ -206,7 +207,7 @@ def snapshot_equals_replay(quorum: Quorum) -> Iterator[BadRow]:
     action="snapshot",
     meaning="""Two replicas hold a snapshot of the same id with different states. Which one is
     right is told by snapshot_equals_replay where the log still reaches back. At level info, only
-    configs of topics that do not exist differ, which is harmless.""",
+    configs of topics that do not exist differ: one that is created under such a name later has them.""",
     advice="""Set the wrong one aside before its node restarts. If none can be proven, compare
     the keys and fields in the finding with what the cluster says of itself.""",
 )  # fmt: skip

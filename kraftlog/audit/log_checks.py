@@ -318,10 +318,13 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _if_gone(quorum: Quorum, replica: ReplicaEvidence) -> str:
-    """What is to be done where a log lies on the node no more either."""
+    """What is to be done where a log lies on the node no more either, if there ever was one."""
+    has_begun = replica.quorum_state is not None
+    none_yet = "A node that has not started since it was formatted has none yet, and neither has a broker that runs on ZooKeeper. "
+    gone = "If they are gone on the node, too, do not start it: too few other voters at hand are whole. Without a backup, kraftlog recover builds a quorum from what remains."
     if may_be_emptied(quorum, quorum.by_label[replica.label]):
-        return "If they are gone on the node, too, move the folder away while it is stopped and let it fetch the log again."
-    return "If they are gone on the node, too, do not start it: too few other voters at hand are whole. Without a backup, kraftlog recover builds a quorum from what remains."
+        gone = "If they are gone on the node, too, move the folder away while it is stopped and let it fetch the log again."
+    return gone if has_begun else none_yet + gone
 
 
 @check(

@@ -11,12 +11,13 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage, but_for_unread
-from kraftlog.audit.triage import replicas_text, restore_vote
+from kraftlog.audit.triage import may_be_emptied, replicas_text, restore_vote
 from kraftlog.log import names
 from kraftlog.plain import counted
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.ends import noted_epoch
 from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import VOTER_SET, VOTERS
 from kraftlog.quorum.shortfalls import forgotten_vote
@@ -266,7 +267,8 @@ def _voters_states(quorum: Quorum) -> Coverage:
     part, by the log of another copy; or it holds another vote of that election's epoch, which Kafka
     never changes. A voter that has forgotten its vote could vote twice in one epoch. Of a node that
     does not vote because the voter set names another disk of it, a missing file is told too, as
-    information.""",
+    information. So is that of a node without a log, where no election at hand had its vote and the
+    others decide without it: mostly it has not started since it was formatted.""",
     advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
     that was done before the election. If it is missing on the
     node, let the node join anew with an empty log folder, while a majority of the other voters is
@@ -294,6 +296,15 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
                     evidence={"problem": "is missing"},
                 )
             continue
+        elif file is None and _has_not_started(quorum, log):
+            yield BadRow(
+                replica.label,
+                f"Node {replica.node_id} has neither a log nor a quorum-state, like a node that was formatted and has not started since. "
+                "No election at hand had its vote, and the other voters that are whole are a majority. Start it: it fetches all from the leader.",
+                severity="info",
+                evidence={"problem": "is missing"},
+            )
+            continue
         elif file is None:
             problem = "is missing"
         elif replica.state_file and (log.last_epoch or 0) > replica.state_file.leader_epoch:
@@ -315,6 +326,15 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
             file.path if file else None,
             evidence={"problem": problem},
         )
+
+
+def _has_not_started(quorum: Quorum, log: LogView) -> bool:
+    """Whether no vote can have been forgotten with a voter's log: none of its snapshots is of a node
+    that ran, it had no part in an election at hand, and the other voters decide without it.
+    """
+    is_new = not log.evidence.segments and quorum.later_vote(log) is None
+    ran = any(one.end_offset for one in quorum.snapshots_of(log.label))
+    return is_new and not ran and may_be_emptied(quorum, log)
 
 
 def _epochs_ahead(quorum: Quorum) -> Iterator[BadRow]:

@@ -312,9 +312,9 @@ class AtHand:
     @cached_property
     def has_begun(self) -> bool:
         """Whether any copy holds something of the log, or may do so: of nodes that were formatted, and
-        have not started yet, none does.
+        have not started yet or have elected nobody, none does.
         """
-        return any(not one.is_empty or one.evidence.segments for one in self.peers) or any(
+        return not all(_is_before_elections(one) for one in self.peers) or any(
             one.end_offset for one in self.own_snapshots
         )
 
@@ -414,3 +414,16 @@ def cluster_names(replica: ReplicaEvidence) -> list[tuple[str, str]]:
     if state is not None and state.cluster_id and replica.quorum_state is not None:
         found.append((state.cluster_id, replica.quorum_state.path))
     return found
+
+
+def _is_before_elections(log: LogView) -> bool:
+    """Whether a node has no log yet, or an empty one beside which no file tells of an election. A log
+    that was emptied has such files, or lacks the quorum-state that a start leaves.
+    """
+    state, segments = log.evidence.state_file, log.evidence.segments
+    if not log.is_empty or log.epoch_entries:
+        return False
+    is_new = (
+        state is not None and state.leader_id < 0 and state.voted_id in (-1, log.evidence.node_id)
+    )
+    return not segments or (is_new and not any(one.size_bytes or one.problem for one in segments))

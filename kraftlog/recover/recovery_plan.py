@@ -134,6 +134,17 @@ def notes(found: Recovered) -> Iterator[str]:
             f"metadata.version is {level['featureLevel']}, from before 3.9. "
             "Start these nodes with Kafka 3.9 or later, as printed: an older one cannot begin with a checkpoint whose records name its voters."
         )
+    rows = found.image.state.rows("brokers").values()
+    migrating = sorted(one["brokerId"] for one in rows if one["isMigratingZkBroker"])
+    if migrating:
+        is_one = len(migrating) == 1
+        who, them = ("Broker", "it") if is_one else ("Brokers", "them")
+        yield (
+            f"{who} {numbers(migrating)} had not finished {'its' if is_one else 'their'} migration from ZooKeeper, which holds the metadata too, and alone what is not copied yet. "
+            "Where ZooKeeper is left, no new quorum is needed: go back to it, as Kafka's documentation says, and migrate anew. "
+            f"A new quorum does not migrate. If ZooKeeper is lost, set {them} up for KRaft before step 3: with process.roles=broker and node.id, and without what is of ZooKeeper. "
+            f"Start {them} in migration mode no more: a broker deletes its copy of the log there whenever it starts."
+        )
     unwritten = [one for one in losses(found.image.state) if one.table not in _UNTOLD]
     if unwritten:
         yield f"The checkpoints lack a part of the state: {losses_text(unwritten)}."
@@ -317,6 +328,11 @@ def _steps(
     for node, commands in node_commands(voters, found.brokers, cluster_id).items():
         lines.append(f"       # {hosts.get(node, f'broker {node}')}")
         lines += [f"       {one} && \\" for one in commands[:-1]] + [f"       {commands[-1]}"]
+    level = found.image.state.get("features", (METADATA_VERSION,))
+    is_older = level is not None and level["featureLevel"] <= LEAST_LEVEL
+    never = [
+        "       # nor zookeeper.metadata.migration.enable, with which no leader of a new quorum can begin"
+    ]
     both = sorted({one.id for one in voters} & {one.id for one in found.brokers})
     roles = [f"       # of {numbers(both)}: process.roles=broker,controller"] if both else []
     lines += [
@@ -329,6 +345,7 @@ def _steps(
         f"       controller.listener.names={listener}",
         f"       controller.quorum.bootstrap.servers={bootstrap}",
         "       # and no controller.quorum.voters",
+        *(never if is_older else ()),
         "",
         f"5. Start the controllers. One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {addresses[0]} describe --status`.",
         f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "

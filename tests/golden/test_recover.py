@@ -33,7 +33,7 @@ from tests.unit.audit_logs import (
     topic,
 )
 from tests.unit.faults.ends import of_another_quorum, went_on_from_backups, went_on_without
-from tests.unit.faults.health import uuid, value
+from tests.unit.faults.health import broker, uuid, value
 from tests.unit.faults.table import LATER
 from tests.unit.test_directory import as_nobody
 
@@ -90,11 +90,11 @@ def test_each_node_has_its_files_and_its_commands(tmp_path: Path) -> None:
     plan = recover(copies, tmp_path / "new")
     assert plan["brokers"] == [11, 12]
     assert list(plan["commands"]) == ["1", "7", "11", "12"]
-    for broker in (11, 12):
-        text = (tmp_path / "new" / "brokers" / str(broker) / "meta.properties").read_text()
-        own = DATA / "isolated" / "replicas" / str(broker) / "meta.properties"
+    for one in (11, 12):
+        text = (tmp_path / "new" / "brokers" / str(one) / "meta.properties").read_text()
+        own = DATA / "isolated" / "replicas" / str(one) / "meta.properties"
         assert set(own.read_text().split()) >= set(text.split())
-        assert f"cp -p brokers/{broker}/meta.properties" in plan["commands"][str(broker)][2]
+        assert f"cp -p brokers/{one}/meta.properties" in plan["commands"][str(one)][2]
     for node, commands in plan["commands"].items():
         assert f"--cluster-id {plan['cluster_id']}" in commands[-1]
         assert commands[-1].endswith("--no-initial-controllers") == (node in {"1", "7"})
@@ -255,6 +255,22 @@ def test_a_quorum_of_an_older_level_needs_a_newer_kafka(tmp_path: Path) -> None:
     assert note.startswith("metadata.version is 7, from before 3.9. Start these nodes with Kafka")
     assert "controller.quorum.voters" not in note
     assert "# and no controller.quorum.voters" in (tmp_path / "new" / "plan.md").read_text()
+
+
+@pytest.mark.parametrize("migrating", [True, False])
+def test_from_a_migration_the_way_leads_back_to_zookeeper(migrating: bool, tmp_path: Path) -> None:
+    """Kafka 3.9: "Should not have ZK migrations enabled on a cluster that was created in KRaft mode"
+    ends the new leader, and "Controller does not support registering ZK brokers" refuses the broker.
+    """
+    for node in quorum(tmp_path / "copies"):
+        records = (feature("metadata.version", 21), broker(11, 13, migrating=migrating))
+        node.append(Batch(12, 2, records, None, LATER))
+    notes = recover(tmp_path / "copies", tmp_path / "new")["notes"]
+    assert ["Broker 11 had not finished its migration" in one for one in notes] == [
+        True
+    ] * migrating
+    assert ["set it up for KRaft before step 3" in one for one in notes] == [True] * migrating
+    assert "nor zookeeper.metadata.migration.enable" in (tmp_path / "new" / "plan.md").read_text()
 
 
 @pytest.mark.parametrize(

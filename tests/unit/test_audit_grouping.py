@@ -152,6 +152,28 @@ def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
     assert action_of(one.as_row()) == "watch"
 
 
+def test_a_config_that_is_taken_over_is_told_beside_the_users_that_were_set_again(
+    tmp_path: Path,
+) -> None:
+    """Until the topic is there, nothing goes by the same config."""
+    remove = value("REMOVE_USER_SCRAM_CREDENTIAL_RECORD", name="ann", mechanism=1)
+    nodes, left = quorum(tmp_path), batch(0, config("short"))
+    lost = [batch(12, scram("ann")), batch(13, remove, scram("bob"))]
+    gone = [batch(15, config("short"), topic("short", 9)), batch(17, remove_topic(9))]
+    again = [batch(18, scram("bob")), batch(19, topic("short", 8))]
+    for node in nodes:
+        node.append(*lost, *gone, *again)
+    nodes[0].checkpoint(18, 2).write_bytes(snapshot([*STATE, left], 2, gone[1].ms))
+    nodes[0].checkpoint(20, 2).write_bytes(snapshot([*STATE, left, *again], 2, again[1].ms))
+    first, second = sorted(
+        found(audit(tmp_path), "snapshot_equals_replay"), key=lambda one: one.row.offset or 0
+    )
+    assert first.severity == "info"
+    assert first.row.message.endswith(WRITTEN_SINCE)
+    assert second.severity == "critical"
+    assert second.row.message.endswith(TAKEN_OVER)
+
+
 def test_a_snapshot_of_another_log_is_set_aside_and_no_log_is_replaced(tmp_path: Path) -> None:
     """Of the same id in a file of this log, the end of the log is missing."""
     nodes = quorum(tmp_path)

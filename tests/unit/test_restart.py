@@ -1640,6 +1640,24 @@ def test_a_quorum_that_was_formatted_and_never_started(tmp_path: Path) -> None:
     assert {one.safety for one in answers(tmp_path).values()} == {Safety.UNKNOWN}
 
 
+@pytest.mark.parametrize("elects", ["nobody", "another", "itself"])
+def test_one_that_was_started_alone_and_elected_nobody(elects: str, tmp_path: Path) -> None:
+    """It opens an empty log, and those that wait for their first start are what it lacks."""
+    one, *others = quorum(tmp_path)
+    for node in (one, *others):
+        emptied(node)
+        bootstrap = snapshot([], 0, START_MS, voters=(1, 2, 3))
+        node.checkpoint(0, 0).write_bytes(bootstrap)
+    one.segment(0).write_bytes(b"")
+    voted = {"nobody": -1, "another": 2, "itself": 1}[elects]
+    one.quorum_state(leaderId=-1, leaderEpoch=3, votedId=voted, data_version=1)
+    found = answers(tmp_path)
+    is_new = elects != "another"
+    assert {found[one].safety for one in "23"} == {Safety.SAFE if is_new else Safety.UNKNOWN}
+    assert ("has not started yet" in found["2"].reason) == is_new
+    assert (findings_of(tmp_path, "quorum_state_present") == []) == is_new
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_voter_without_a_log_begins_anew_while_the_others_are_whole(
     whole: bool, tmp_path: Path

@@ -55,7 +55,7 @@ def supports(highest: int, lowest: int = 1) -> list[dict[str, Any]]:
 
 def broker(
     number: int, offset: int, *, fenced: bool = False, stopping: bool = False, rack: str | None = None,
-    highest: int = 20, lowest: int = 1,
+    highest: int = 20, lowest: int = 1, migrating: bool = False,
 ) -> bytes:  # fmt: skip
     return value(
         "REGISTER_BROKER_RECORD",
@@ -68,7 +68,7 @@ def broker(
         rack=rack,
         fenced=fenced,
         inControlledShutdown=stopping,
-        isMigratingZkBroker=False,
+        isMigratingZkBroker=migrating,
     )
 
 

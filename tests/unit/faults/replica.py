@@ -191,6 +191,25 @@ fault(
 )(lambda nodes: elected_1(nodes, 1, 3, voted=2))  # fmt: skip
 
 
+def elected_without_3(nodes: list[Node]) -> None:
+    for node in nodes:
+        for base, epoch, leader in ((0, 1, 1), (8, 2, 2)):
+            elected = leader_change(base, epoch, leader, START_MS + 750 * base, (1, 2))
+            replace_batch(node, base, lambda _, elected=elected: elected.raw())
+
+
+@fault(
+    "quorum_state_present", "info", "3", says="formatted and has not started since",
+    sound=elected_without_3,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What `kafka-storage format` leaves, beside two voters that have begun."""
+    elected_without_3(nodes)
+    shutil.rmtree(nodes[2].folder)
+    nodes[2].folder.mkdir()
+    nodes[2].checkpoint(0, 0).write_bytes(snapshot([], 0, START_MS, voters=(1, 2, 3)))
+
+
 def voted_for_3(nodes: list[Node], *voters: Node) -> None:
     """Controller 1 leads epoch 3 by its quorum-state, of which no log has a record."""
     nodes[0].quorum_state(leaderId=1, leaderEpoch=3)
