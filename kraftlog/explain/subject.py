@@ -102,7 +102,7 @@ class Subject:
             whose = change.table == "configs" and change.key[:2] == (self.number, self.name)
             return whose and self.key in (None, change.key[2])
         if self.kind == "principal":
-            return self.name in names_of(change)
+            return self.name in names_in(change)
         if self.kind == "feature":
             return change.table == "features" and change.key == (self.name,)
         if change.table == "configs":
@@ -122,7 +122,7 @@ class Subject:
         return self.kind == "topic" and change.key[:2] == (TOPIC, topic)
 
 
-def names_of(change: Change) -> set[str]:
+def names_in(change: Change) -> set[str]:
     """How a person calls what a change is about, before and after, where that has a name."""
     either = (change.before, change.after)
     return {name for one in either if one for name in _NAMES[change.table](one)}

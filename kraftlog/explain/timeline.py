@@ -16,7 +16,7 @@ from typing import Any
 from kraftlog.decode.redaction import Redactor
 from kraftlog.explain.authorizer import Access, who_wrote
 from kraftlog.explain.moments import SNAPSHOT, Moment, MomentSource
-from kraftlog.explain.subject import Subject, every, names_of
+from kraftlog.explain.subject import Subject, every, names_in
 from kraftlog.explain.words import TopicNames, object_name, sentences
 from kraftlog.plain import natural
 from kraftlog.quorum.holdings import Range
@@ -279,7 +279,7 @@ def nearest_names(subject: Subject, history: History) -> list[str] | None:
     if not asked.tables:
         return None
     there = {
-        name for one in history(asked)[1] for change in one.changes for name in names_of(change)
+        name for one in history(asked)[1] for change in one.changes for name in names_in(change)
     }
     if name in there:
         return None

@@ -343,8 +343,7 @@ def fate(
 
     `voters` is the voter set of the tail's own epoch, `holders` are the voters at hand that hold
     the tail's first batch, `granted` are those that elected the leader whose log contradicts it;
-    None where no LeaderChange record at hand says so, and empty where one of them has forgotten what
-    it held: then the others may have, too. A voter in both had granted the newer
+    None where no LeaderChange record at hand says so. A voter in both had granted the newer
     epoch while its own log was no further than one without the tail, and took none of it from its
     old leader afterwards. `later_leader`: a leader of a still newer epoch had the tail, or may have
     had it out of sight: who holds it now may have it from that one, committed or not.

@@ -173,11 +173,10 @@ class Departures(Electorate):
         holders = {node for one in own if (node := one.evidence.node_id) is not None}
         is_had = self._is_had_after(log, run.start, newer)
         later = is_had or self._unseen_leader(comparison, run)
-        granted, epochs = self.granted(newer), log.epochs[log.index_at(run.start) :]
-        led = {self.leaders.get(one) for one in np.unique(epochs[epochs < newer]).tolist()}
-        if granted and granted & led:
-            granted = frozenset()  # Who led with the tail has lost it since: votes prove nothing.
+        granted = self.granted(newer)
         found = fate(self._voters_at(log, run.start), holders, granted, later)
+        if found == Fate.UNCOMMITTED and self._led_with(log, run.start, newer) & (granted or set()):
+            found = Fate.UNKNOWN  # One that had it lost it before it voted, and so may others have.
         is_told = run.start < self.committed_by_describe
         is_proven = any(_is_written_on(one, run.start) for one in held)
         is_proven = is_proven or self._is_committed_before(comparison, run)
@@ -185,6 +184,11 @@ class Departures(Electorate):
             return Fate.COMMITTED
         replaced = is_told and other.label in self.vouched_for
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
+
+    def _led_with(self, log: LogView, offset: int, newer: int) -> set[int | None]:
+        """Who led while a log had its batch at an offset, up to a newer epoch: they held it, too."""
+        epochs = log.epochs[log.index_at(offset) :]
+        return {self.leaders.get(epoch) for epoch in np.unique(epochs[epochs < newer]).tolist()}
 
     def _voters_at(self, log: LogView, offset: int) -> frozenset[int] | None:
         """Who voted in the epoch that a log has at an offset: by the LeaderChange record of it, else who

@@ -500,6 +500,14 @@ def overwrite(path: Path, position: int, data: bytes) -> None:
     path.write_bytes(raw[:position] + data + raw[position + len(data) :])
 
 
+def elected_without(nodes: Sequence[Node], absent: int) -> None:
+    """Write anew who elected the leader of epoch 2: not a voter that was absent."""
+    granted = [one for one in (1, 2, 3) if one != absent]
+    elected = leader_change(8, 2, 2, START_MS + 6000, granted)
+    for node in nodes:
+        replace_batch(node, 8, lambda _: elected.raw())
+
+
 def replace_batch(node: Node, base: int, make: Callable[[Batch], bytes]) -> int:
     """Write other bytes in the place of the batch at an offset; returns its position."""
     for segment in sorted(node.folder.glob("*.log")):

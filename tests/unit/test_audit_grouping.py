@@ -33,6 +33,7 @@ from tests.unit.audit_logs import (
     Batch,
     audit,
     change,
+    elected_without,
     feature,
     found,
     healthy_log,
@@ -222,6 +223,7 @@ def test_no_restart_is_asked_for_where_a_tail_may_have_been_committed(tmp_path: 
     """Of two brokers, whose voters were not copied, nothing else shows it."""
     nodes = quorum(tmp_path)
     nodes[0].write([*healthy_log()[:6], Batch(8, 1, (NO_OP,), None, LATER)])
+    elected_without(nodes[1:], 1)
     (one,) = found(audit(tmp_path), "uncommitted_tail_diverged")
     assert (one.row.evidence["is_proven_uncommitted"], action_of(one.as_row())) == (True, "restart")
     shutil.rmtree(nodes[2].home)

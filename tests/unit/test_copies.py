@@ -30,6 +30,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    elected_without,
     healthy_log,
     leader_change,
     overwrite,
@@ -110,6 +111,7 @@ def test_a_tail_that_a_restart_cuts(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     tail = [Batch(8, 1, (NO_OP,)), Batch(9, 1, (topic("d", 4), NO_OP))]
     nodes[2].write([*healthy_log()[:6], *tail])
+    elected_without(nodes[:2], 1)
     rows = kinds(quorum_of(tmp_path))
     told = rows["3", "1"]
     assert told["kinship"] == rows["1", "3"]["kinship"] == "diverged_uncommitted"

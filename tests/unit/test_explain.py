@@ -24,7 +24,7 @@ from tests.unit.audit_logs import (
 OLD = [
     Batch(8 + at, 1, (topic(name, 8 + at),), None, START_MS + 9000) for at, name in enumerate("xy")
 ]
-NEW = [leader_change(8, 4, 2), Batch(9, 4, (topic("c", 3),), None, START_MS + 9000)]
+NEW = [leader_change(8, 4, 2, granted=(2, 3)), Batch(9, 4, (topic("c", 3),), None, START_MS + 9000)]
 
 
 def sides(root: Path, old: set[int], new: list[Batch]) -> None:

@@ -484,7 +484,7 @@ fault(
 
 def later_epoch(nodes: list[Node]) -> None:
     for node in nodes[:2]:
-        node.append(leader_change(12, 3, 1, LATER))
+        node.append(leader_change(12, 3, 1, LATER, (1, 3)))
         node.epochs([(1, 0), (2, 8), (3, 12)])
         node.quorum_state(leaderId=1, leaderEpoch=3)
 
