@@ -399,19 +399,17 @@ class _Judge:
         to have lost theirs: what no majority is known to hold, or what is committed, and was by one of
         them perhaps, where with those that are missing they are a majority; None where there is none.
         """
-        others = [one for one in self.quorum.holders.values() if log not in one]
         lost = [one for one in self.quorum.holders.values() if self._lost(one)]
         alone = alone_from(self.quorum, log) if lost else None
         if alone is not None or self.quorum.pulled is not None:
             return alone
         end = min(log.end_offset or 0, self.quorum.bounds.lower)
-        missing = self.quorum.bounds.missing_voters
-        ends = [
+        shared = [
             max(self.quorum.surely_agree(log, copy) for copy in one)
-            for one in others
-            if one in lost
+            for one in lost
+            if log not in one
         ]
-        lacking = [one for one in ends if one < end]
+        lacking, missing = [one for one in shared if one < end], self.quorum.bounds.missing_voters
         is_enough = bool(missing) and len(lacking) + len(missing) >= self.quorum.bounds.majority
         return min(lacking, default=None) if is_enough else None
 

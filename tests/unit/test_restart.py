@@ -161,6 +161,24 @@ def test_a_voter_that_lost_the_end_of_its_log_stays_down(tmp_path: Path) -> None
     assert {found[one].safety for one in "12"} == {Safety.SAFE}
 
 
+def test_what_is_committed_may_be_on_no_voter_but_one(tmp_path: Path) -> None:
+    """Of the others one was set back to before, and the third one was not copied: with one that was,
+    they would elect a leader without it.
+    """
+    nodes = quorum(tmp_path)
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, START_MS + 9000))
+    nodes[2].write(healthy_log()[:6])
+    nodes[2].epochs([(1, 0)])
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
+    assert answers(tmp_path)["1"].safety == Safety.SAFE
+    shutil.rmtree(nodes[1].home)
+    one = answers(tmp_path)["1"]
+    assert (one.safety, one.needs, one.order) == (Safety.UNKNOWN, (2,), None)
+    assert one.reason == (
+        "what it holds from offset 8 on may have been committed, and others seem to have lost it; if it is down already, start it first"
+    )
+
+
 @pytest.mark.parametrize("state", [None, {"leaderId": 2, "leaderEpoch": 1}])
 def test_a_voter_that_forgot_its_vote_stays_down(tmp_path: Path, state: dict[str, int]) -> None:
     nodes = quorum(tmp_path)
