@@ -405,7 +405,13 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool, *, back: bool = Fal
         )
         copies = "a copy" if len(missing) == 1 else "copies"
         known = f" ({copies} of {voters_text(missing)} may tell{again})"
-    return f"Whether any of it was committed is not proven{known}: keep this folder, and do not start the node before you know."
+    forgot = sorted(node for node, one in quorum.forgetful.items() if one.newer_epoch == newer)
+    lost = (
+        f"{sentence(voters_text(forgot))} had led with it, and elected the leader of epoch {newer} without it: it is lost there, and may be so elsewhere. "
+        if forgot
+        else ""
+    )
+    return f"{lost}Whether any of it was committed is not proven{known}: keep this folder, and do not start the node before you know."
 
 
 def _going(quorum: Quorum, log: LogView, start: int) -> tuple[str, dict[str, Any]]:

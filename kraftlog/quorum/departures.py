@@ -39,6 +39,16 @@ class Replacement(NamedTuple):
     replica: str
 
 
+class Forgotten(NamedTuple):
+    """What a voter has lost: the tail of a replica from an offset on, without which it elected the
+    leader of a newer epoch.
+    """
+
+    replica: str
+    offset: int
+    newer_epoch: int
+
+
 @dataclass(frozen=True)
 class Departures(Electorate):
     """The copies, who votes, and where copies leave the history."""
@@ -173,10 +183,9 @@ class Departures(Electorate):
         holders = {node for one in own if (node := one.evidence.node_id) is not None}
         is_had = self._is_had_after(log, run.start, newer)
         later = is_had or self._unseen_leader(comparison, run)
-        granted = self.granted(newer)
-        found = fate(self._voters_at(log, run.start), holders, granted, later)
-        if found == Fate.UNCOMMITTED and self._led_with(log, run.start, newer) & (granted or set()):
-            found = Fate.UNKNOWN  # One that had it lost it before it voted, and so may others have.
+        found = fate(self._voters_at(log, run.start), holders, self.granted(newer), later)
+        if found == Fate.UNCOMMITTED and self._who_forgot(log, run.start, newer):
+            found = Fate.UNKNOWN  # So may others have.
         is_told = run.start < self.committed_by_describe
         is_proven = any(_is_written_on(one, run.start) for one in held)
         is_proven = is_proven or self._is_committed_before(comparison, run)
@@ -185,10 +194,13 @@ class Departures(Electorate):
         replaced = is_told and other.label in self.vouched_for
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
 
-    def _led_with(self, log: LogView, offset: int, newer: int) -> set[int | None]:
-        """Who led while a log had its batch at an offset, up to a newer epoch: they held it, too."""
+    def _who_forgot(self, log: LogView, offset: int, newer: int) -> frozenset[int]:
+        """Who led while a log had its batch at an offset, so that they had it, too, and elected the
+        leader of a newer epoch without it: they lost it before they voted.
+        """
         epochs = log.epochs[log.index_at(offset) :]
-        return {self.leaders.get(epoch) for epoch in np.unique(epochs[epochs < newer]).tolist()}
+        led = {self.leaders.get(epoch) for epoch in np.unique(epochs[epochs < newer]).tolist()}
+        return (self.granted(newer) or frozenset()) & led
 
     def _voters_at(self, log: LogView, offset: int) -> frozenset[int] | None:
         """Who voted in the epoch that a log has at an offset: by the LeaderChange record of it, else who
@@ -282,6 +294,19 @@ class Departures(Electorate):
             and self.is_tail(comparison, run)
             and self.fate(comparison, run) == Fate.UNCOMMITTED
         )
+
+    @cached_property
+    def forgetful(self) -> dict[int, Forgotten]:
+        """The voters that led with the tail of a log, and elected the leader without it."""
+        found: dict[int, Forgotten] = {}
+        for comparison in self.differing:
+            for run in comparison.runs:
+                log = comparison.one
+                if self.is_tail(comparison, run) and run.start == self._seen_tails[log.label]:
+                    newer = replacing_epoch(log, comparison.other, run)
+                    for node in self._who_forgot(log, run.start, newer):
+                        found.setdefault(node, Forgotten(log.label, run.start, newer))
+        return found
 
     @cached_property
     def confirmed_ends(self) -> dict[str, int]:

@@ -309,6 +309,8 @@ class Quorum(Departures):
             why = "kafka-metadata-quorum describe names other voters than the copies do"
         elif self.strangers:
             why = voter_sources.stranger_text(*next(iter(self.strangers.items())))
+        elif self.fork_starts:
+            why = "another history was committed, too, and goes as far as nothing at hand tells"
         else:
             return bounds
         return replace(bounds, upper=None, upper_reason=why)

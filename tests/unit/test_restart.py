@@ -243,9 +243,13 @@ def test_who_led_with_a_tail_and_elected_a_leader_without_it_proves_nothing(
     led_next(nodes[2], 3, 2, granted=(2, 3))
     for node in nodes[:2]:
         led_next(node, 4, 1)
-    found = answers(tmp_path)["3"]
-    assert (found.safety, found.lost_from) == (Safety.UNKNOWN, 12)
-    assert found.reason == "records from offset 12 on are cut, and may have been committed"
+    found = answers(tmp_path)
+    assert (found["3"].safety, found["3"].lost_from) == (Safety.UNKNOWN, 12)
+    assert found["3"].reason == "records from offset 12 on are cut, and may have been committed"
+    assert (found["1"].safety, found["2"].safety) == (Safety.SAFE, Safety.UNKNOWN)
+    assert found["2"].reason == (
+        "it led with what controller 3 holds from offset 12 on, and voted in epoch 4 without it: that is lost here, and may have been committed"
+    )
 
 
 def test_metadata_of_a_later_leader_proves_what_lies_before_its_epoch(tmp_path: Path) -> None:

@@ -482,11 +482,20 @@ fault(
 # --- differences ---------------------------------------------------------------------------------
 
 
-def later_epoch(nodes: list[Node]) -> None:
+def later_epoch(nodes: list[Node], *granted: int) -> None:
     for node in nodes[:2]:
-        node.append(leader_change(12, 3, 1, LATER, (1, 3)))
+        node.append(leader_change(12, 3, 1, LATER, granted or (1, 3)))
         node.epochs([(1, 0), (2, 8), (3, 12)])
         node.quorum_state(leaderId=1, leaderEpoch=3)
+
+
+@fault(
+    "uncommitted_tail_diverged", "warning", "3", 12, sound=later_epoch,
+    says="Voter 2 had led with it, and elected the leader of epoch 3 without it: it is lost there",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[2].append(Batch(12, 2, (topic("d", 4), NO_OP), None, LATER))
+    later_epoch(nodes, 1, 2)
 
 
 @fault("uncommitted_tail_diverged", "warning", "3", 12, says="Lost: topic d.", sound=later_epoch)
