@@ -184,8 +184,8 @@ class Departures(Electorate):
         is_had = self._is_had_after(log, run.start, newer)
         later = is_had or self._unseen_leader(comparison, run)
         found = fate(self._voters_at(log, run.start), holders, self.granted(newer), later)
-        if found == Fate.UNCOMMITTED and self._who_forgot(log, run.start, newer):
-            found = Fate.UNKNOWN  # So may others have.
+        if found == Fate.UNCOMMITTED and newer in self._elected_forgetting:
+            found = Fate.UNKNOWN  # Where one of them has lost what it had, so may others have.
         is_told = run.start < self.committed_by_describe
         is_proven = any(_is_written_on(one, run.start) for one in held)
         is_proven = is_proven or self._is_committed_before(comparison, run)
@@ -201,6 +201,17 @@ class Departures(Electorate):
         epochs = log.epochs[log.index_at(offset) :]
         led = {self.leaders.get(epoch) for epoch in np.unique(epochs[epochs < newer]).tolist()}
         return (self.granted(newer) or frozenset()) & led
+
+    @cached_property
+    def _elected_forgetting(self) -> frozenset[int]:
+        """The epochs whose leaders somebody elected who had led with a tail before."""
+        ending = (
+            (one.one, run.start, replacing_epoch(one.one, one.other, run))
+            for one in self.differing
+            for run in one.runs
+            if self._ends_in(one, run)
+        )
+        return frozenset(newer for log, at, newer in ending if self._who_forgot(log, at, newer))
 
     def _voters_at(self, log: LogView, offset: int) -> frozenset[int] | None:
         """Who voted in the epoch that a log has at an offset: by the LeaderChange record of it, else who

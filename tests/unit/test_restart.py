@@ -242,13 +242,17 @@ def test_who_led_with_a_tail_and_elected_a_leader_without_it_proves_nothing(
     nodes = quorum(tmp_path)
     led_next(nodes[2], 3, 2, granted=(2, 3))
     for node in nodes[:2]:
-        led_next(node, 4, 1)
+        led_next(node, 5, 1)
+    broker = Node(tmp_path, 9)
+    broker.write(healthy_log())
+    led_next(broker, 4, 3, granted=(1, 3))
     found = answers(tmp_path)
+    assert found["9"].safety == Safety.UNKNOWN  # So may voter 1 have lost that.
     assert (found["3"].safety, found["3"].lost_from) == (Safety.UNKNOWN, 12)
     assert found["3"].reason == "records from offset 12 on are cut, and may have been committed"
     assert (found["1"].safety, found["2"].safety) == (Safety.SAFE, Safety.UNKNOWN)
     assert found["2"].reason == (
-        "it led with what controller 3 holds from offset 12 on, and voted in epoch 4 without it: that is lost here, and may have been committed"
+        "it led with what controller 3 holds from offset 12 on, and voted in epoch 5 without it: that is lost here, and may have been committed"
     )
 
 
