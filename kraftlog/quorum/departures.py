@@ -483,6 +483,8 @@ def _is_written_on(log: LogView, offset: int) -> bool:
     """Whether a leader wrote metadata in a log, having begun its epoch behind an offset: it does so
     only when all before its epoch is committed (see `model.Quorum.bounds`).
     """
+    if not any(one.start_offset > offset for one in log.epoch_starts):
+        return False
     begun = log.written_epoch(log.end_offset or 0)
     return begun is not None and begun.start_offset > offset
 

@@ -356,7 +356,7 @@ class LogView:
         follows there; None where there is none.
         """
         meant = (self.evidence.log.attributes[self.rows] & CONTROL == 0) & (self.last < until)
-        written = set(self.raw_epochs[meant].tolist())
+        written = set(np.unique(self.raw_epochs[meant]).tolist())
         told = (
             one
             for one in reversed(self.epoch_starts)
