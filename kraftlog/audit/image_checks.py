@@ -56,9 +56,10 @@ def _grouped(comparisons: list[ImageComparison]) -> list[list[ImageComparison]]:
 
 
 def _shows_no_more(first: ImageComparison, one: ImageComparison) -> bool:
-    told = {(found.text, found.stale_config) for found in first.differences}
-    is_whole = one.difference_count == len(one.differences)
-    return is_whole and told >= {(found.text, found.stale_config) for found in one.differences}
+    told, shown = (
+        {(found.text, found.stale_config) for found in each.differences} for each in (first, one)
+    )
+    return one.difference_count == len(one.differences) and told >= shown
 
 
 def _alike(quorum: Quorum, one: ImageComparison, apart: list[ImageComparison]) -> list[str]:

@@ -293,30 +293,35 @@ class Departures(Electorate):
         return starts
 
     @cached_property
+    def _tail_beginnings(self) -> list[tuple[Comparison, DifferingRun]]:
+        """Each uncommitted tail where it begins, beside each log that contradicts it there."""
+        return [
+            (comparison, run)
+            for comparison in self.differing
+            for run in comparison.runs
+            if run.start == self._seen_tails.get(comparison.one.label)
+            and self.is_tail(comparison, run)
+        ]
+
+    @cached_property
     def never_committed(self) -> frozenset[str]:
         """The replicas of whose uncommitted tail it is proven that none of it was committed: from
         where it begins.
         """
         return frozenset(
             comparison.one.label
-            for comparison in self.differing
-            for run in comparison.runs
-            if run.start == self._seen_tails.get(comparison.one.label)
-            and self.is_tail(comparison, run)
-            and self.fate(comparison, run) == Fate.UNCOMMITTED
+            for comparison, run in self._tail_beginnings
+            if self.fate(comparison, run) == Fate.UNCOMMITTED
         )
 
     @cached_property
     def forgetful(self) -> dict[int, Forgotten]:
         """The voters that led with the tail of a log, and elected the leader without it."""
         found: dict[int, Forgotten] = {}
-        for comparison in self.differing:
-            for run in comparison.runs:
-                log = comparison.one
-                if self.is_tail(comparison, run) and run.start == self._seen_tails[log.label]:
-                    newer = replacing_epoch(log, comparison.other, run)
-                    for node in self._who_forgot(log, run.start, newer):
-                        found.setdefault(node, Forgotten(log.label, run.start, newer))
+        for comparison, run in self._tail_beginnings:
+            log, newer = comparison.one, replacing_epoch(comparison.one, comparison.other, run)
+            for node in self._who_forgot(log, run.start, newer):
+                found.setdefault(node, Forgotten(log.label, run.start, newer))
         return found
 
     @cached_property

@@ -1,7 +1,7 @@
 """The audit of whole disks over histories in which voters go on with older copies of their disks,
-with empty ones, or with cut logs, and in which what was committed can be lost: what is called
-committed was, of no tail that was committed is it said that none was, and with all voters at hand
-nobody is restarted whose disk alone keeps a leader from losing it.
+with empty ones, or with cut logs, and in which what was committed can be lost: the bounds hold what
+was ever committed, and with all voters at hand nobody is restarted whose disk alone keeps a leader
+from losing it.
 """
 
 import copy
@@ -55,7 +55,7 @@ def forgetful(seed: int) -> raft.Quorum:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_voters_forgot_is_not_said_to_be_nothing(seed: int, tmp_path: Path) -> None:
+def test_what_was_committed_once_lies_within_the_bounds(seed: int, tmp_path: Path) -> None:
     quorum = forgetful(seed)
     disks = quorum.nodes | quorum.observers
     copied = [one for one in disks if disks[one].epoch and quorum.random.random() < 0.95]

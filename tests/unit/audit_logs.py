@@ -500,12 +500,24 @@ def overwrite(path: Path, position: int, data: bytes) -> None:
     path.write_bytes(raw[:position] + data + raw[position + len(data) :])
 
 
-def elected_without(nodes: Sequence[Node], absent: int) -> None:
-    """Write anew who elected the leader of epoch 2: not a voter that was absent."""
+def led_next(node: Node, epoch: int, leader: int, granted: Sequence[int] = (1, 2)) -> None:
+    """A log that goes on at offset 12 with the leader of a newer epoch."""
+    node.append(leader_change(12, epoch, leader, START_MS + 20_000, granted))
+    node.quorum_state(leaderId=leader, leaderEpoch=epoch)
+    node.epochs([(1, 0), (2, 8), (epoch, 12)])
+
+
+def elected_without(
+    nodes: Sequence[Node], absent: int, elections: Sequence[tuple[int, int, int]] = ((8, 2, 2),)
+) -> None:
+    """Write anew who elected the leaders of some epochs, each by its offset, epoch and leader: not a
+    voter that was absent.
+    """
     granted = [one for one in (1, 2, 3) if one != absent]
-    elected = leader_change(8, 2, 2, START_MS + 6000, granted)
-    for node in nodes:
-        replace_batch(node, 8, lambda _: elected.raw())
+    for base, epoch, leader in elections:
+        elected = leader_change(base, epoch, leader, START_MS + 750 * base, granted).raw()
+        for node in nodes:
+            replace_batch(node, base, lambda _, raw=elected: raw)
 
 
 def replace_batch(node: Node, base: int, make: Callable[[Batch], bytes]) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +50,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     healthy_state,
     leader_change,
+    led_next,
     overwrite,
     producer_ids,
     quorum,
@@ -208,13 +208,6 @@ def test_a_voter_without_a_copy_may_elect_who_holds_a_tail(tmp_path: Path) -> No
     )
 
 
-def led_next(node: Node, epoch: int, leader: int, granted: Sequence[int] = (1, 2)) -> None:
-    """A log that goes on at offset 12 with the leader of a newer epoch."""
-    node.append(leader_change(12, epoch, leader, LATER, granted=granted))
-    node.quorum_state(leaderId=leader, leaderEpoch=epoch)
-    node.epochs([(1, 0), (2, 8), (epoch, 12)])
-
-
 def test_a_voter_without_a_copy_that_led_later_elects_nobody_with_a_tail(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     led_next(nodes[2], 3, 3, granted=(2, 3))
@@ -269,9 +262,14 @@ def test_metadata_of_a_later_leader_proves_what_lies_before_its_epoch(tmp_path: 
     nodes[2].epochs([(1, 0), (2, 8), (3, 12), (4, 13)])
     for node in nodes[:2]:
         led_next(node, 5, 1)
+    for node, end in zip(nodes, (13, 13, 15), strict=True):
+        stopped(node, end)
     found = answers(tmp_path)["3"]
     assert found.safety == Safety.UNSAFE
     assert found.reason == "from offset 12 on it holds another history than replica 1"
+    # All voters ended there; but the other history was committed up to offset 12 at least.
+    verdict = audit(tmp_path).verdict
+    assert (verdict.committed_lower, verdict.committed_upper) == (13, None)
 
 
 def test_a_tail_has_no_say_however_often_it_was_copied(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.unit.audit_logs import (
     feature,
     healthy_log,
     healthy_state,
-    leader_change,
+    led_next,
     overwrite,
     remove_topic,
     replace_batch,
@@ -484,9 +484,7 @@ fault(
 
 def later_epoch(nodes: list[Node], *granted: int) -> None:
     for node in nodes[:2]:
-        node.append(leader_change(12, 3, 1, LATER, granted or (1, 3)))
-        node.epochs([(1, 0), (2, 8), (3, 12)])
-        node.quorum_state(leaderId=1, leaderEpoch=3)
+        led_next(node, 3, 1, granted or (1, 3))
 
 
 @fault(

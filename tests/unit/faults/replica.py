@@ -10,9 +10,11 @@ from tests.unit.audit_logs import (
     Node,
     describe,
     disk_text,
+    elected_without,
     feature,
     healthy_log,
     leader_change,
+    led_next,
     producer_ids,
     replace_batch,
     snapshot,
@@ -178,9 +180,7 @@ def _(nodes: list[Node]) -> None:
 def elected_1(nodes: list[Node], *granted: int, voted: int) -> None:
     """Controller 1 leads epoch 3; what voter 3 keeps of its own vote in it."""
     for node in nodes:
-        node.append(leader_change(12, 3, 1, LATER, granted))
-        node.epochs([(1, 0), (2, 8), (3, 12)])
-        node.quorum_state(leaderId=1, leaderEpoch=3)
+        led_next(node, 3, 1, granted)
     nodes[2].quorum_state(leaderId=1, leaderEpoch=3, votedId=voted)
 
 
@@ -192,10 +192,7 @@ fault(
 
 
 def elected_without_3(nodes: list[Node]) -> None:
-    for node in nodes:
-        for base, epoch, leader in ((0, 1, 1), (8, 2, 2)):
-            elected = leader_change(base, epoch, leader, START_MS + 750 * base, (1, 2))
-            replace_batch(node, base, lambda _, elected=elected: elected.raw())
+    elected_without(nodes, 3, ((0, 1, 1), (8, 2, 2)))
 
 
 @fault(
