@@ -155,7 +155,9 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     found = coverage.committed_voters(quorum)
     why = "it was copied, or last written, before the newest committed records; copy it again"
     if described_alone_from(quorum) is not None:
-        why = "it was copied before the describe, or has lost what that tells of; copy it again"
+        why = (
+            f"it was copied before {quorum.told_by}, or has lost what that tells of; copy it again"
+        )
     return found.but_for(
         (one.log.label, why)
         for one in candidates(quorum)
@@ -176,7 +178,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     or they were copied at different times; or only what a leader wrote, and no majority at hand, tells that it
     was committed; or one voter alone holds what a leader without a
     majority would not have written; or a log holds another epoch below the high watermark of a
-    describe than its leader has there.""",
+    describe, or below what an earlier run of the lake showed to be committed, than its leader has
+    there; or no copy holds all of that any more.""",
     advice="""Where voters are down, start first the one that the finding names, or else one that holds
     the committed offsets, with only as many others as make a majority with it, and wait until it
     leads. Do not start only the voters that the finding lists. Where no voter holds them any more, the
@@ -210,7 +213,13 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             if not is_seen:
                 text += f" If all of these run, their copies may only be older than {them}: copy all voters again."
         elif explained and described_alone_from(quorum) is not None:
-            text += f" No copy at hand holds all of that: the copies are older than the describe, or have lost {them}. Copy the voters again: what they lack then is lost."
+            text += f" No copy at hand holds all of that: the copies are older than {quorum.told_by}, or have lost {them}. Copy the voters again: what they lack then is lost."
+            if quorum.evidence.remembered is not None:
+                severity = "warning"
+                text += " The lake still has it: kraftlog changes tells what it was."
+        elif (before := quorum.evidence.set_back.get(one.log.label)) is not None:
+            severity = "warning"
+            text += f" Run {before[1]} of this lake read its log up to offset {before[0]}: the disk was set back, or this copy is older than that run. {_SET_BACK}"
         elif explained:
             text += f" {_excused_words(quorum, one.lacks_from, them)}"
         elif is_apart:
@@ -245,6 +254,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         yield _alone_row(quorum, alone)
 
 
+_SET_BACK = "Copy it again. If it still ends there, start it only while a majority of the others runs, so that it fetches what it lost before its vote counts."
 _OF_ANOTHER_HISTORY = "It holds another history there: see the finding of committed_data_consistent, and start no node of either before you know which one counts."
 
 
@@ -311,8 +321,10 @@ def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:
 
 
 def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:
-    """Copies that hold something else than a describe tells, and of which nothing else tells."""
-    described, told = quorum.evidence.described, {*quorum.tail_starts, *quorum.fork_starts}
+    """Copies that hold something else than a describe tells, or an earlier run of the lake, and of
+    which nothing else tells.
+    """
+    described, told = quorum.told_committed, {*quorum.tail_starts, *quorum.fork_starts}
     if described is None:
         return
     told |= {one.log.label for one in candidates(quorum) if one.lacks_from is not None}
@@ -322,12 +334,13 @@ def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:
         log, mark, epoch = quorum.by_label[label], described.high_watermark, described.leader_epoch
         row = int(log.rows[log.index_at(at)])
         own = int(log.evidence.log.epochs[row])
+        words = _NOT_THEIRS
+        if described.run is not None:
+            words = _WENT_ON_WITHOUT if own > (epoch or 0) else _NOT_ANY_MORE
         yield BadRow(
             label,
             f"{sentence(called(quorum, log))} holds a record of epoch {own} at offset {at}. "
-            f"By the describe the leader of epoch {epoch} has committed everything below offset {mark}, and its log cannot have one of epoch {own} there. "
-            "The files were copied before that, or have lost it, or the describe is not theirs: it shows no record of this log to be committed. "
-            "Copy all voters again, describe again, and start no node before you know.",
+            f"By {described.source} the leader of epoch {epoch} has committed everything below offset {mark}, and its log cannot have one of epoch {own} there. {words}",
             log.path(row),
             int(log.evidence.log.positions[row]),
             at,
@@ -335,6 +348,17 @@ def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:
             severity="warning",
             evidence={"high_watermark": mark, "leader_epoch": epoch},
         )
+
+
+_NOT_THEIRS = (
+    "The files were copied before that, or have lost it, or the describe is not theirs: it shows no record of this log to be committed. "
+    "Copy all voters again, describe again, and start no node before you know."
+)
+_NOT_ANY_MORE = "The files are older copies, or have lost it. Copy all voters again, and start no node before you know."
+_WENT_ON_WITHOUT = (
+    "What was committed there is lost, and the quorum went on without it: its disks were set back, or it was begun anew from less. "
+    "kraftlog changes tells what differs. Keep all folders and backups."
+)
 
 
 def _alone_row(quorum: Quorum, alone: WrittenAlone) -> BadRow:

@@ -28,6 +28,7 @@ from kraftlog.log.stores import why
 from kraftlog.pipeline.disk_changes import disk_changes
 from kraftlog.pipeline.lake_evidence import recorded_quorum
 from kraftlog.pipeline.lake_records import LakeRecords
+from kraftlog.pipeline.remembered import with_memory
 from kraftlog.plain import tell_once
 from kraftlog.quorum.describe import described_of
 from kraftlog.quorum.lineages import Lineage, lineages
@@ -115,14 +116,15 @@ class Run:
     @cached_property
     def quorum(self) -> Quorum:
         """What the copies hold, from the tables that the decode step wrote; side files and snapshots
-        are read where they lie.
+        are read where they lie. It knows what earlier runs showed to be committed and no copy holds.
 
         Raises LakeError where the disks hold other files than the newest run has read."""
         if disk_changes(self.lake, self.replicas, self.row["replica_count"]):
             raise LakeError(
                 f"{self.lake.root}: the input has changed since run {self.number} read it; run again over the input"
             )
-        return recorded_quorum(self.lake, self.replicas, self.limits, self.redactor, self.options)
+        found = recorded_quorum(self.lake, self.replicas, self.limits, self.redactor, self.options)
+        return with_memory(found, self.lake, self.number)
 
     @cached_property
     def lineages(self) -> list[Lineage]:

@@ -20,7 +20,7 @@ from kraftlog.quorum import strays
 from kraftlog.quorum.chain import runs, whole_log
 from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
 from kraftlog.quorum.divergence import Comparison, Comparisons, compare
-from kraftlog.quorum.evidence import QuorumEvidence, ReplicaEvidence, SnapshotRefusal
+from kraftlog.quorum.evidence import Described, QuorumEvidence, ReplicaEvidence, SnapshotRefusal
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
 
@@ -345,7 +345,19 @@ class AtHand:
         found = (one.elections.get(epoch) for one in self.peers)
         return next((one.granted for one in found if one is not None), None)
 
-    # --- what a describe tells --------------------------------------------------------------------
+    # --- what a describe tells, or an earlier run of the lake --------------------------------------
+
+    @property
+    def told_committed(self) -> Described | None:
+        """What tells a high watermark besides the copies: an earlier run of the lake, where they lack
+        what it showed, else a describe.
+        """
+        return self.evidence.remembered or self.evidence.described
+
+    @property
+    def told_by(self) -> str:
+        """Who tells it, in words."""
+        return self.told_committed.source if self.told_committed else "the describe"
 
     @cached_property
     def pulled(self) -> LogView | None:
@@ -374,13 +386,13 @@ class AtHand:
     @property
     def committed_by_describe(self) -> int:
         """The high watermark of a describe; 0 without one."""
-        described = self.evidence.described
+        described = self.told_committed
         return (described.high_watermark or 0) if described is not None else 0
 
     @cached_property
     def vouched_for(self) -> frozenset[str]:
         """The copies that hold what a describe tells to be committed, or a beginning of it."""
-        described = self.evidence.described
+        described = self.told_committed
         if described is None:
             return frozenset()
         return frozenset(log.label for log in self.peers if vouches_for(described, log))
@@ -390,7 +402,7 @@ class AtHand:
         """The copies that hold something else below a describe's high watermark, and from where on
         they do for certain.
         """
-        described = self.evidence.described
+        described = self.told_committed
         if described is None:
             return {}
         found = {log.label: refuted_at(described, log) for log in self.peers}

@@ -250,11 +250,12 @@ def interval(
     watermark: int | None = None,
     furthest: int | None = None,
     earlier: Sequence[tuple[int, Voting]] = (),
+    told: str = "",
 ) -> Bounds:
     """The committed interval.
 
     `proofs` has offsets below which everything is committed by what stands in a copy, by their
-    reasons. `watermark` is the high watermark that a describe of this quorum gave, `furthest` the
+    reasons. `watermark` is the high watermark that somebody has `told`, `furthest` the
     end of the longest copy at hand, of which more may have been committed after that moment; None
     where the quorum may have gone on for long, or with voters that are missing. A watermark below
     what the copies prove bounds nothing. `earlier` has the voters before each change of them, and
@@ -269,7 +270,7 @@ def interval(
         lower, reason = held.end, voting.told(held)
     shown = lower
     if watermark is not None and watermark >= lower:
-        lower, reason = watermark, "kafka-metadata-quorum describe gave this high watermark"
+        lower, reason = watermark, told
     pending = [one for one in earlier if one[0] >= lower]
     upper, upper_reason = _upper(voting, pending)
     if watermark == lower and furthest is not None and upper is None:

@@ -49,7 +49,7 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
     if at < known:
         return Committed(at, f"the other copies hold other records from offset {at} on")
     if known < bounds.lower:
-        why = f"the describe tells that everything below offset {bounds.lower} is committed, and not that this log holds it"
+        why = f"{quorum.told_by} tells that everything below offset {bounds.lower} is committed, and not that this log holds it"
         return Committed(known, why)
     return Committed(bounds.lower, bounds.lower_reason)
 

@@ -72,9 +72,9 @@ def described_since(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
 
 def described_alone_from(quorum: Quorum) -> int | None:
     """Where the part of what is committed begins that no copy at hand holds, and of which only a
-    describe tells; None where there is none.
+    describe tells, or an earlier run of the lake; None where there is none.
     """
-    if quorum.evidence.described is None:
+    if quorum.told_committed is None:
         return None
     ends = [log.end_offset or 0 for log in quorum.peers]
     reached = max([*ends, *(one.end_offset for one in quorum.credible_snapshots)], default=0)

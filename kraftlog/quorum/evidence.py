@@ -412,7 +412,8 @@ class LastFetch:
 @dataclass(frozen=True, slots=True)
 class Described:
     """What `kafka-metadata-quorum describe` said: it makes the high watermark exact at that
-    moment. `fetches` are those of each disk; `path` is the file that it was saved in.
+    moment. `fetches` are those of each disk; `path` is the file that it was saved in. Of a `run`: what
+    that run of a lake has shown of the copies that it read, which says as much.
     """
 
     high_watermark: int | None
@@ -422,6 +423,19 @@ class Described:
     cluster_id: str | None = None
     path: str | None = None
     fetches: tuple[LastFetch, ...] = ()
+    run: int | None = None
+
+    @property
+    def source(self) -> str:
+        """Who says so, in words."""
+        return "the describe" if self.run is None else f"run {self.run} of this lake"
+
+    @property
+    def why(self) -> str:
+        """Why what lies below the high watermark is committed, in words."""
+        if self.run is None:
+            return "kafka-metadata-quorum describe gave this high watermark"
+        return f"run {self.run} of this lake showed it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,8 +562,10 @@ class QuorumEvidence:
     """All replicas of one quorum.
 
     `contents` is what `BatchColumns.content` points into. `words` describes records of batches
-    that replicas hold differently, by batch id, one text per record. `state` is None where nothing
-    was replayed. `limits` are those that the files were read by, and are to be read by again: ids of
+    that replicas hold differently, by batch id, one text per record. `remembered` is what an earlier
+    run of the lake showed to be committed, where no copy at hand holds it; `set_back` are the disks of
+    which one showed more than their copies hold now: the end of that, and the run. `state` is None
+    where nothing was replayed. `limits` are those that the files were read by, and are to be read by again: ids of
     batches are made under their key. `left_out` is what lies below an input and nobody looked into.
     """
 
@@ -557,6 +573,8 @@ class QuorumEvidence:
     contents: tuple[Content, ...]
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     described: Described | None = None
+    remembered: Described | None = None
+    set_back: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     state: StateEvidence | None = None
     thresholds: Thresholds = field(default_factory=default_thresholds)
     limits: Limits = field(default_factory=Limits)

@@ -300,11 +300,12 @@ class Quorum(Departures):
         is_of_now = not (self.voting.missing or self.describe_is_outdated)
         is_told_all = self.pulled is not None or is_of_now
         ends_at = max((log.end_offset or 0 for log in self.peers), default=0)
-        furthest = ends_at if is_told_all else None
-        watermark = None if self.describe_is_refuted else self.committed_by_describe or None
+        furthest = ends_at if is_told_all and self.evidence.remembered is None else None
+        mark = None if self.describe_is_refuted else self.committed_by_describe or None
+        told = self.told_committed.why if self.told_committed else ""
         voting = replace(self.voting, standings=standings)
         proofs.update(self._held_behind_holes(voting, max(proofs.values(), default=0)))
-        bounds = interval(voting, proofs, watermark, furthest, self._earlier(voting))
+        bounds = interval(voting, proofs, mark, furthest, self._earlier(voting), told)
         if self.unexplained_voters is not None:
             why = "kafka-metadata-quorum describe names other voters than the copies do"
         elif self.strangers:

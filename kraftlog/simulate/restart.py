@@ -257,7 +257,8 @@ class _Judge:
             yield from self._discarded(log, votes, cut, boot.reason or "")
         if self.quorum.describe_is_refuted and (votes or log.label in self.quorum.refuted):
             mark = self.quorum.committed_by_describe
-            why = f"no copy at hand holds what the describe tells to be committed below offset {mark}, but other records: copy the voters again, and describe again"
+            again = "" if self.quorum.evidence.remembered else ", and describe again"
+            why = f"no copy at hand holds what {self.quorum.told_by} tells to be committed below offset {mark}, but other records: copy the voters again{again}"
             yield Safety.UNKNOWN, why, None
         if self.quorum.unexplained_voters is not None:
             why = "the describe names other voters than the copies do, and no record at hand tells of a change: copy all that it names"
@@ -284,7 +285,7 @@ class _Judge:
         alone = described_alone_from(self.quorum)
         if votes and alone is not None:
             told = offsets_text(alone, self.quorum.bounds.lower)
-            why = f"no copy at hand holds {told}, which the describe tells to be committed: that is {again}"
+            why = f"no copy at hand holds {told}, which {self.quorum.told_by} tells to be committed: that is {again}"
             yield Safety.UNKNOWN, why, None
         if votes and self._unheld is not None:
             told = offsets_text(self._unheld, self.quorum.bounds.lower)

@@ -55,7 +55,7 @@ class Copies:
 
     def bounds(self, watermark: int | None = None, furthest: int = 0, **snapshots: int) -> Bounds:
         proofs = {f"the complete snapshot {one} ends there": end for one, end in snapshots.items()}
-        return interval(self.voting, proofs, watermark, furthest)
+        return interval(self.voting, proofs, watermark, furthest, told="somebody gave it")
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_ends_before_what_is_committed_bound_nothing() -> None:
 
 
 def test_a_describe_raises_the_lower_end_and_bounds_the_upper_one() -> None:
-    given = "kafka-metadata-quorum describe gave this high watermark"
+    given = "somebody gave it"
     copies = Copies().add(1, [1] * 5, proven=False)
     found = copies.bounds(watermark=3, furthest=5, old=3)
     assert (found.lower, found.lower_reason, found.upper) == (3, given, 5)

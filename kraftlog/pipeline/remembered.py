@@ -1,0 +1,87 @@
+"""What a lake remembers: how far its earlier runs showed their copies to be committed.
+
+In: a lake, the quorum of its newest run. Out: a `Described`, as a saved describe would tell it, where
+no copy at hand holds that any more: they are older copies, or what was committed is lost. Source:
+KAFKA-1211; Raft's leader completeness: what is committed, each later leader has; KIP-595 ("Log
+Matching": one epoch at one offset, one history below).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pyarrow.dataset as ds
+
+from kraftlog.quorum.describe import refuted_at
+from kraftlog.quorum.evidence import Described
+from kraftlog.quorum.model import Quorum
+from kraftlog.tables.lake import Lake
+
+
+def with_memory(quorum: Quorum, lake: Lake, number: int) -> Quorum:
+    """The quorum of a run, with what the runs before it showed and its copies do not hold."""
+    shown = [*_shown_before(lake, number)]
+    if not shown or not quorum.peers:
+        return quorum
+    told = _told_by(lake, max(shown, key=lambda one: (one.end, one.run)))
+    if told is not None and _is_held(told, quorum):
+        told = None
+    set_back = dict(_set_back(quorum, shown))
+    return Quorum(replace(quorum.evidence, remembered=told, set_back=set_back))
+
+
+class _Shown(NamedTuple):
+    """Up to which offset a run showed that a replica's log is what was committed."""
+
+    end: int
+    run: int
+    run_id: str
+    replica: str
+    disk: tuple[int | None, str | None]
+
+
+def _shown_before(lake: Lake, number: int) -> Iterator[_Shown]:
+    """What each run before a number showed of its replicas."""
+    runs: dict[str, int] = {
+        row["run_id"]: row["number"]
+        for row in lake.read("runs", ["run_id", "number"]).to_pylist()
+        if row["number"] < number
+    }
+    if not runs or not lake.exists("replicas"):
+        return
+    known = ds.field("committed_lower").is_valid() & ds.field("run_id").isin([*runs])
+    for row in lake.rows("replicas", _COLUMNS, known).to_pylist():
+        end = min(row["committed_lower"], row["shown_end_offset"])
+        disk = row["node_id"], row["directory_id"]
+        if end > 0:
+            yield _Shown(end, runs[row["run_id"]], row["run_id"], row["replica"], disk)
+
+
+_COLUMNS = ["run_id", "replica", "node_id", "directory_id", "committed_lower", "shown_end_offset"]
+
+
+def _told_by(lake: Lake, shown: _Shown) -> Described | None:
+    """The same as a describe of that moment tells it; None where no log held its last offset."""
+    for one in lake.rows_of_run("epochs", shown.run_id):
+        if one["replica"] == shown.replica and one["start_offset"] < shown.end <= one["end_offset"]:
+            return Described(shown.end, leader_epoch=one["batch_leader_epoch"], run=shown.run)
+    return None
+
+
+def _is_held(told: Described, quorum: Quorum) -> bool:
+    """Whether a copy, or a snapshot that counts, holds all that was committed then."""
+    mark, epoch = told.high_watermark or 0, told.leader_epoch or 0
+    logs = (log for log in quorum.peers if (log.end_offset or 0) >= mark)
+    snapshots = (one for one in quorum.credible_snapshots if one.end_offset >= mark)
+    return any(refuted_at(told, log) is None for log in logs) or any(
+        one.epoch >= epoch for one in snapshots
+    )
+
+
+def _set_back(quorum: Quorum, shown: Sequence[_Shown]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The replicas whose disks held more than their copies do now, by the runs that showed most."""
+    for log in quorum.peers:
+        disk = log.evidence.node_id, log.evidence.directory_id
+        most = max((one[:2] for one in shown if one.disk == disk), default=(0, 0))
+        if None not in disk and most[0] > (log.end_offset or 0):
+            yield log.label, most
