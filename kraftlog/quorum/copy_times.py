@@ -11,18 +11,20 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
 
-def copy_explains(quorum: Quorum, log: LogView, data_ms: int) -> bool:
+def copy_explains(quorum: Quorum, log: LogView, data_ms: int, first_ms: int = 0) -> bool:
     """Whether data of a time may be missing in a log only because its files were copied a little
-    earlier.
+    earlier; `first_ms` is the time of the first that it lacks, where that is known.
 
     A copy carries the time of copying, or of the last append. Data that are older than that were
     lost; data that are newer may have been written after the copy, but not long after: a backup of
-    last week explains nothing. A disk that lost its newest records may carry the same time.
+    last week explains nothing. A disk that lost its newest records may carry the same time. Where
+    nobody led for a while, the last append tells nothing: it may have been copied until one did.
     """
     if not log.evidence.segments:
         return False
     modified = log.evidence.segments[-1].modified_ms
-    return modified < data_ms <= modified + quorum.thresholds.copy_skew_ms
+    copied_until = max(modified, first_ms)
+    return modified < data_ms <= copied_until + quorum.thresholds.copy_skew_ms
 
 
 def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
@@ -45,7 +47,10 @@ def copied_before(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     by_voters = quorum.is_voter(log.evidence)
     told = [one for one in beyond if not by_voters or quorum.is_voter(one.evidence)]
     newest = [ms for one in told if (ms := one.newest_ms) is not None]
-    return bool(stamps) and all(copy_explains(quorum, log, one) for one in (*stamps, *newest))
+    first = min(stamps, default=0)
+    return bool(stamps) and all(
+        copy_explains(quorum, log, one, first) for one in (*stamps, *newest)
+    )
 
 
 def _due(one: LogView, log: LogView, offset: int) -> int:

@@ -31,10 +31,15 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    audit,
+    copied_at,
+    describe,
     disk_text,
     disk_uuid,
+    found,
     healthy_log,
     kraft_voters,
+    leader_change,
     quorum,
     snapshot,
     stopped,
@@ -326,3 +331,23 @@ def test_a_quorum_state_names_whom_no_voter_set_does(
     assert (found.bounds.upper is None) is bool(named)
     may = {one.replica: one.reason for one in restarts(found)}
     assert ("names node 9, which votes by nothing at hand" in may["2"]) is bool(named)
+
+
+@pytest.mark.parametrize("late_ms", [0, 200_000])
+def test_where_nobody_led_for_long_a_copy_may_be_from_then(tmp_path: Path, late_ms: int) -> None:
+    """Voters that were copied before the next leader wrote, two minutes after the last one; of what
+    it wrote long after that, that explains nothing.
+    """
+    nodes, begin = quorum(tmp_path), START_MS + 120_000
+    for node in nodes:
+        copied_at(node, START_MS + 9_100)
+    nodes[2].append(
+        leader_change(12, 3, 3, begin, (1, 3)),
+        *[Batch(base, 3, (NO_OP,), None, begin + 500 + late_ms * (base - 13)) for base in (13, 14)],
+    )
+    nodes[2].quorum_state(leaderId=3, leaderEpoch=3)
+    nodes[2].epochs([(1, 0), (2, 8), (3, 12)])
+    copied_at(nodes[2], begin + 1_000 + late_ms)
+    describe(nodes[2], 3, 3, 15)
+    severities = {one.severity for one in found(audit(tmp_path), "voter_holds_committed_data")}
+    assert severities == ({"critical"} if late_ms else {"info"})
