@@ -19,9 +19,10 @@ from kraftlog.audit.health_checks import (
     since_text,
 )
 from kraftlog.plain import counted, numbers, sentence, some
-from kraftlog.quorum.health import LOST, Health, Partition
+from kraftlog.quorum.health import Health, Partition
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
+from kraftlog.state.shapes import LOST
 from kraftlog.state.write import ELR_FEATURE
 
 IMBALANCE_SHARE = 0.1

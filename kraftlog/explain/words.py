@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.plain import host_port
+from kraftlog.relations import moment
 from kraftlog.state.declare import Data
+from kraftlog.state.shapes import LOST, MIGRATING, UNASSIGNED
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE
 
@@ -63,7 +65,7 @@ def sentences(change: Change, names: Names, *, stands: bool = False) -> Iterator
         came, stood = _STANDS.get(change.table, ("", ""))
         yield f"{title} {told.replace(came, stood, 1) if stands else told}"
     else:
-        clauses = list(_changed(change.table, before, after)) or ["is written again as it was"]
+        clauses = list(_changed(change.table, before, after)) or [_as_before(before, after)]
         colon = "" if clauses[0].startswith(("is ", "registers ", "begins ")) else ":"
         yield f"{title}{colon} {', '.join(clauses)}"
 
@@ -170,18 +172,39 @@ def _changed(table: str, before: Data, after: Data) -> Iterator[str]:
         was, now = before.get(name), after[name]
         if was != now and name not in SILENT:
             yield f"{_FIELDS.get(name, name)} {_value(name, was)} → {_value(name, now)}".strip()
-    if table == "partitions" and before["leader"] < 0 <= after["leader"]:
-        yield _election(before, after)
+    if table == "partitions":
+        yield from _moved(before, after)
+        if before["leader"] < 0 <= after["leader"]:
+            yield _election(before, after)
+
+
+def _as_before(before: Data, after: Data) -> str:
+    """What is to be said where nothing is; each record of a partition counts its epoch up by one."""
+    count = after.get("partitionEpoch", 0) - before.get("partitionEpoch", 0)
+    return f"is as it was, after {count:,} changes" if count > 1 else "is written again as it was"
+
+
+def _moved(before: Data, after: Data) -> Iterator[str]:
+    """The log directories of replicas that stay on their brokers, and lie in another one."""
+    was, now = (
+        dict(zip(one["replicas"], one["directories"], strict=False)) for one in (before, after)
+    )
+    for broker in sorted(was.keys() & now.keys()):
+        if was[broker] != now[broker]:
+            places = [str(_DIRECTORIES.get(one[broker], one[broker])) for one in (was, now)]
+            yield f"log directory on broker {broker} {' → '.join(places)}"
 
 
 def _election(before: Data, after: Data) -> str:
-    """How a partition that had no leader got one. Source: KIP-966."""
+    """How a partition that had no leader got one; one that was elected uncleanly before may still be
+    marked as recovering. Source: KIP-966, PartitionChangeBuilder.isValidNewLeader.
+    """
     leader = after["leader"]
-    if after["leaderRecoveryState"]:
-        return "an unclean election: records may be lost"
     if leader in before["isr"]:
         return "elected from the ISR"
-    return "elected from the ELR" if leader in before["eligibleLeaderReplicas"] else "elected"
+    if leader in before["eligibleLeaderReplicas"]:
+        return "elected from the ELR"
+    return "an unclean election: records may be lost" if after["leaderRecoveryState"] else "elected"
 
 
 def _broker_changed(before: Data, after: Data) -> Iterator[str]:
@@ -214,7 +237,9 @@ _FIELDS: Mapping[str, str] = {
     "endPoints": "listeners",
     "logDirs": "log directories",
     "cordonedLogDirs": "cordoned log directories",
+    "expirationTimestamp": "expires",
 }
+_DIRECTORIES = {MIGRATING: "unknown", UNASSIGNED: "unassigned", LOST: "lost"}
 
 
 def _value(name: str, value: Any) -> str:
@@ -224,9 +249,16 @@ def _value(name: str, value: Any) -> str:
         return "recovering (elected uncleanly)" if value else "recovered"
     if name == "endPoints":
         return _listeners(value)
+    if name.endswith("Timestamp"):
+        return _time(value)
     if value is None:
         return "nothing"
     return repr(value) if isinstance(value, str) else str(value)
+
+
+def _time(milliseconds: int) -> str:
+    at = moment(milliseconds)
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else str(milliseconds)
 
 
 def _listeners(endpoints: Any) -> str:
@@ -259,7 +291,9 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "acls": lambda value: "is added",
     "scram_credentials": lambda value: f"is added, {value['iterations']} iterations",
     "client_quotas": lambda value: f"is set to {value['value']}",
-    "delegation_tokens": lambda value: f"is made, renewers {value['renewers']}",
+    "delegation_tokens": lambda value: (
+        f"is made, renewers {value['renewers']}, expires {_time(value['expirationTimestamp'])}"
+    ),
     "brokers": lambda value: (
         f"registers with epoch {value['brokerEpoch']}, rack {value['rack'] or 'none'}, {_listeners(value['endPoints'])}, {'fenced' if value['fenced'] else 'unfenced'}"
     ),
@@ -280,4 +314,9 @@ _STANDS = {
     "voters": ("becomes a voter", "is a voter"),
 }
 """How it is said that an object came, and how that it is there."""
-_GONE = {"brokers": "unregistered", "controllers": "unregistered", "voters": "no voter any more"}
+_GONE = {
+    "brokers": "unregistered",
+    "controllers": "unregistered",
+    "voters": "no voter any more",
+    "features": "set to level 0",
+}
