@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kraftlog.errors import UsageError
-from kraftlog.explain.words import CONFIG_RESOURCES
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import listed
+from kraftlog.state.codes import CONFIG_RESOURCES
 from kraftlog.state.declare import Data
 from kraftlog.state.state import Change
 

@@ -1,8 +1,7 @@
 """Changes of the state as sentences that an operator reads: what it was, what it is.
 
 In: a change of a row, and how topics are called. Out: one or more clauses, Kafka's names where a
-person knows them from its tools. Source: the enums of Kafka's common.acl, common.resource and
-clients.admin.ScramMechanism.
+person knows them from its tools.
 """
 
 import re
@@ -12,23 +11,19 @@ from typing import Any
 
 from kraftlog.plain import host_port
 from kraftlog.relations import moment
+from kraftlog.state.codes import (
+    ACL_OPERATIONS,
+    CONFIG_RESOURCES,
+    MECHANISMS,
+    PATTERN_TYPES,
+    PERMISSIONS,
+    RESOURCE_TYPES,
+)
 from kraftlog.state.declare import Data
 from kraftlog.state.shapes import LOST, MIGRATING, UNASSIGNED
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE
 
-RESOURCE_TYPES = (
-    "UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER",
-)  # fmt: skip
-PATTERN_TYPES = ("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED")
-OPERATIONS = (
-    "UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE",
-    "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS",
-    "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
-)  # fmt: skip
-PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
-MECHANISMS = ("UNKNOWN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
 SILENT = frozenset({"partitionEpoch", "topicId", "partitionId", "directories"})
 """Fields whose change by itself tells a person nothing; JSON has them all."""
 
@@ -146,7 +141,7 @@ def acl_text(value: Data) -> str:
     """An ACL as `kafka-acls` describes it."""
     resource = _named(RESOURCE_TYPES, value["resourceType"])
     pattern = _named(PATTERN_TYPES, value["patternType"])
-    operation = _named(OPERATIONS, value["operation"])
+    operation = _named(ACL_OPERATIONS, value["operation"])
     who = f"{_named(PERMISSIONS, value['permissionType'])} {value['principal']}"
     where = f"{resource} {pattern} {value['resourceName']}"
     return f"ACL {who} {operation} on {where} from {value['host']}"
