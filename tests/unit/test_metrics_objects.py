@@ -148,6 +148,15 @@ def test_a_leader_whose_clock_was_hours_ahead() -> None:
     assert [row["is_shortest"] for row in rows] == [False, False, True, False]
 
 
+def test_how_long_a_leader_led_is_not_known_where_the_log_begins_amid_its_epoch() -> None:
+    log = log_of(3, [0, 10, 500])
+    later = replace(log, base_offsets=log.base_offsets + 7, last_offsets=log.last_offsets + 7)
+    rows = elections_of(replace(later, epochs=np.array([3, 4, 5])))
+    assert [row["tenure_ms"] for row in rows] == [None, 490, 0]
+    assert [row["is_shortest"] for row in rows] == [False, True, False]
+    assert [row["elections_in_hour"] for row in rows] == [None, 1, 2]
+
+
 def test_leadership_that_goes_to_and_fro() -> None:
     hour = HOUR_MS
     whole = log_of(7, [0, 10, 20, 30, hour + 5, hour + 6, 5 * hour])
