@@ -234,6 +234,15 @@ def test_churn_per_hour() -> None:
     assert [row["keys_change_less_than_values"] for row in rows] == [False, True, False]
 
 
+def test_objects_of_a_snapshot_in_the_first_hour_stood_when_it_began() -> None:
+    """The log begins before the snapshot from which the history goes on."""
+    log = log_of(9, [0] * 9)
+    held = history([(5, "a", True), (6, "b", False), (7, "d", False)], ("a", "b", "c"), start=4)
+    (row,) = churn_rows(log, {"topics": held})
+    counts = ("start", "added", "modified", "deleted", "untouched")
+    assert [row[f"{one}_count"] for one in counts] == [3, 1, 1, 1, 1]
+
+
 LIVES = [("a", False), ("a", True), ("a", False), ("a", False)]
 
 
