@@ -268,7 +268,8 @@ def _how_unclean(one: Partition) -> str:
     """Who was elected, when, how often; without offsets, so that many partitions are told once."""
     state = "still marked as recovering" if one.is_recovering else "recovered since"
     if one.unclean is None:
-        return f"elected before the records at hand, led by broker {one.leader} now ({state})"
+        leader = f"broker {one.leader}" if one.leader >= 0 else "nobody"
+        return f"elected before the records at hand, led by {leader} now ({state})"
     at = moment(one.unclean.since.timestamp)
     when = f" at {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
     times = f"{one.unclean.times} times in all, " if one.unclean.times > 1 else ""

@@ -90,7 +90,8 @@ class Bursts:
 
     def __init__(self, log: SharedLog, events: Iterable[BrokerEvent]) -> None:
         self.log = log
-        self.events = [one for one in events if log.row_at(one.offset + 1) > 0]
+        # A version also ends where a hole in the log begins: no record of the log tells of that.
+        self.events = [one for one in events if log.holds(one.offset)]
         offsets = np.array([one.offset for one in self.events], np.int64)
         rows = np.searchsorted(log.base_offsets, offsets + 1, "left") - 1
         self.every = _bursts(log) if self.events else np.empty((0, 2), np.int64)

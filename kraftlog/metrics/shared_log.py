@@ -73,6 +73,11 @@ class SharedLog:
         """The first batch that begins at or after an offset; the number of batches for none."""
         return int(np.searchsorted(self.base_offsets, offset, "left"))
 
+    def holds(self, offset: int) -> bool:
+        """Whether an offset lies in one of the batches."""
+        row = self.row_at(offset + 1) - 1
+        return row >= 0 and offset <= int(self.last_offsets[row])
+
     def bytes_between(self, start: int, end: int) -> int:
         """Bytes of the batches that begin in [start, end)."""
         first, after = self.row_at(start), self.row_at(end)

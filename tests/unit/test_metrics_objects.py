@@ -139,6 +139,15 @@ def test_a_log_without_batches_has_no_measures() -> None:
         assert (only.start_offset, only.end_offset, only.trigger) == (7, 7, None)
 
 
+def test_a_version_that_ends_with_what_is_known_is_no_event_of_a_broker() -> None:
+    """Offsets 3 to 6 are in no log."""
+    log = log_of(6)
+    offsets = np.array([0, 1, 2, 7, 8, 9])
+    log = replace(log, base_offsets=offsets, last_offsets=offsets)
+    events = [BrokerEvent(at, 1, "unregistered", "UNREGISTER_BROKER_RECORD") for at in (2, 3, 7)]
+    assert [one.offset for one in Bursts(log, events).events] == [2, 7]
+
+
 def test_a_leader_whose_clock_was_hours_ahead() -> None:
     ahead = 2 * HOUR_MS
     log = replace(log_of(4, [0, ahead, 10, 30]), epochs=np.array([1, 2, 3, 4]))

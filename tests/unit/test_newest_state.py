@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kraftlog.audit.partition_checks import _stopped
+from kraftlog.audit.partition_checks import _how_unclean, _stopped
 from kraftlog.quorum.health import Health, Partition, Past, Since, Unclean, health_of
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import value_schema
@@ -288,3 +288,9 @@ def test_an_unclean_election_counts_also_where_an_older_one_has_left_its_mark(
     assert "(3 times in all, still marked as recovering): a-0." in one.row.message
     last = 12 + len(RUNNING) + 2 + len(clean) + 3
     assert [each["offset"] for each in one.row.evidence["elections"]] == [last]
+
+
+@pytest.mark.parametrize(("leader", "who"), [(1, "broker 1"), (-1, "nobody")])
+def test_who_leads_what_was_elected_uncleanly_before_the_records(leader: int, who: str) -> None:
+    (one,) = health(state(RACKS), partition([1], leader=leader, leaderRecoveryState=1)).unclean
+    assert f"before the records at hand, led by {who} now" in _how_unclean(one)
