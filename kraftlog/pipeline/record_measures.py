@@ -264,7 +264,7 @@ def compaction(run: SharedMeasures) -> Rows:
     ),
 )
 def tombstone_horizons(run: SharedMeasures) -> Rows:
-    return horizon_rows(run.quorum, run.lives.values())
+    return horizon_rows(run.quorum, run.log, run.lives.values())
 
 
 @table(

@@ -421,12 +421,19 @@ def test_a_tombstone_a_week_and_a_billion_offsets_later() -> None:
 @given(PUTS)
 def test_the_worst_position_is_the_worst_of_all(steps: list[tuple[str, bool]]) -> None:
     puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
-    found = deletions(history(puts))
+    found = deletions(log_of(len(puts)), history(puts))
     gone = found.gone(len(puts), 0)
     worst = found.worst_position(gone)
     counts = [found.kept_for_ever(gone, at) for at in range(len(puts) + 1)]
     assert (worst[1] if worst else 0) == max(counts)
     assert worst is None or counts[worst[0]] == worst[1]
+
+
+def test_what_a_hole_in_the_log_ends_is_not_deleted() -> None:
+    """Offset 2 is in no log: what is known ends there, and with it b."""
+    held = history([(0, "a", False), (1, "a", True), (1, "b", False), (2, "b", True)])
+    found = deletions(log_of(2), held)
+    assert found.tombstone_offsets.tolist() == [1]
 
 
 def test_a_follower_keeps_its_horizon_below_its_leaders() -> None:
