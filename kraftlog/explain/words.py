@@ -169,7 +169,7 @@ def _changed(table: str, before: Data, after: Data) -> Iterator[str]:
             yield f"{_FIELDS.get(name, name)} {_value(name, was)} → {_value(name, now)}".strip()
     if table == "partitions":
         yield from _moved(before, after)
-        if before["leader"] < 0 <= after["leader"]:
+        if before["leader"] < 0 <= after["leader"] or _is_unclean(before, after):
             yield _election(before, after)
 
 
@@ -188,6 +188,13 @@ def _moved(before: Data, after: Data) -> Iterator[str]:
         if was[broker] != now[broker]:
             places = [str(_DIRECTORIES.get(one[broker], one[broker])) for one in (was, now)]
             yield f"log directory on broker {broker} {' → '.join(places)}"
+
+
+def _is_unclean(before: Data, after: Data) -> bool:
+    """Whether a partition that had a leader got one that was not in sync, and not by a reassignment."""
+    leader, known = after["leader"], (*before["isr"], *before["eligibleLeaderReplicas"])
+    is_moved = leader not in (-1, before["leader"]) and before["replicas"] == after["replicas"]
+    return is_moved and bool(after["leaderRecoveryState"]) and leader not in known
 
 
 def _election(before: Data, after: Data) -> str:

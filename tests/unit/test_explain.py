@@ -225,6 +225,21 @@ PARTITION = {
             {"isr": [11], "leader": 11},
             ": ISR [] → [11], leader none → 11, an unclean election: records may be lost",
         ),
+        (
+            {"leader": 12, "isr": [12]},
+            {"isr": [11], "leader": 11},
+            ": ISR [12] → [11], leader 12 → 11, an unclean election: records may be lost",
+        ),
+        (
+            {"leader": 12, "isr": [12, 11]},
+            {"isr": [11], "leader": 11},
+            ": ISR [12, 11] → [11], leader 12 → 11",
+        ),
+        (
+            {"leader": 12, "isr": [12], "replicas": [12, 11]},
+            {"isr": [11], "leader": 11, "replicas": [11], "directories": ["D"]},
+            ": replicas [12, 11] → [11], ISR [12] → [11], leader 12 → 11",
+        ),
     ],
 )
 def test_what_a_change_of_a_partition_says(
