@@ -80,12 +80,14 @@ def health_check(
     return lambda judge: one(judged(judge, nothing))
 
 
+DOUBT = " This is the state at offset {}. Whether all of it is committed is not proven."
+
+
 def row(found: Health, message: str, severity: Severity | None = None, **evidence: Any) -> BadRow:
     """A finding on the newest state."""
-    doubt = f" This is the state at offset {found.offset}. Whether all of it is committed is not proven."
     return BadRow(
         None,
-        message + ("" if found.is_committed else doubt),
+        message + ("" if found.is_committed else DOUBT.format(found.offset)),
         offset=found.offset,
         severity=severity,
         evidence=evidence,

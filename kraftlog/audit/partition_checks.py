@@ -19,9 +19,10 @@ from kraftlog.audit.health_checks import (
     since_text,
 )
 from kraftlog.plain import counted, numbers, sentence, some
-from kraftlog.quorum.health import LOST, Health, Partition
+from kraftlog.quorum.health import Health, Partition
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
+from kraftlog.state.shapes import LOST
 from kraftlog.state.write import ELR_FEATURE
 
 IMBALANCE_SHARE = 0.1
@@ -267,7 +268,8 @@ def _how_unclean(one: Partition) -> str:
     """Who was elected, when, how often; without offsets, so that many partitions are told once."""
     state = "still marked as recovering" if one.is_recovering else "recovered since"
     if one.unclean is None:
-        return f"elected before the records at hand, led by broker {one.leader} now ({state})"
+        leader = f"broker {one.leader}" if one.leader >= 0 else "nobody"
+        return f"elected before the records at hand, led by {leader} now ({state})"
     at = moment(one.unclean.since.timestamp)
     when = f" at {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
     times = f"{one.unclean.times} times in all, " if one.unclean.times > 1 else ""

@@ -10,14 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kraftlog.errors import UsageError
-from kraftlog.explain.words import CONFIG_RESOURCES
 from kraftlog.log.names import LAST_OFFSET
+from kraftlog.plain import listed
+from kraftlog.state.codes import CONFIG_RESOURCES
 from kraftlog.state.declare import Data
 from kraftlog.state.state import Change
 
 TOPIC, BROKER = 2, 4
-RESOURCES = {name.replace(" ", "_"): number for number, name in CONFIG_RESOURCES.items()}
-"""Resource types of configs, by Kafka's names."""
+RESOURCES = {name.replace(" ", "-"): number for number, name in CONFIG_RESOURCES.items()}
+"""Resource types of configs, each as one `--entity-type` of `kafka-configs`."""
 _TABLES = {
     "topic": ("topics", "partitions", "configs"),
     "partition": ("topics", "partitions"),
@@ -191,7 +192,10 @@ def _named(kind: str, name: str) -> Subject:
 
 def _config(name: str, tables: frozenset[str]) -> Subject:
     kind, _, rest = name.partition("/")
+    kind = kind.replace("_", "-")
     resource, _, key = rest.partition("/")
     if kind not in RESOURCES:
-        raise UsageError(f"{name!r} is not a config: write config topic/orders or broker/12")
+        raise UsageError(
+            f"{name!r} is not a config: write config topic/orders or broker/12; there are also {listed(list(RESOURCES)[2:])}"
+        )
     return Subject("config", resource, tables, number=RESOURCES[kind], key=key or None)

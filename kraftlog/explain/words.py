@@ -1,8 +1,7 @@
 """Changes of the state as sentences that an operator reads: what it was, what it is.
 
 In: a change of a row, and how topics are called. Out: one or more clauses, Kafka's names where a
-person knows them from its tools. Source: the enums of Kafka's common.acl, common.resource and
-clients.admin.ScramMechanism.
+person knows them from its tools.
 """
 
 import re
@@ -11,22 +10,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.plain import host_port
+from kraftlog.relations import moment
+from kraftlog.state.codes import (
+    ACL_OPERATIONS,
+    CONFIG_RESOURCES,
+    MECHANISMS,
+    PATTERN_TYPES,
+    PERMISSIONS,
+    RESOURCE_TYPES,
+)
 from kraftlog.state.declare import Data
+from kraftlog.state.shapes import LOST, MIGRATING, UNASSIGNED
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE
 
-RESOURCE_TYPES = (
-    "UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER",
-)  # fmt: skip
-PATTERN_TYPES = ("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED")
-OPERATIONS = (
-    "UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE",
-    "CLUSTER_ACTION", "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS",
-    "DESCRIBE_TOKENS", "TWO_PHASE_COMMIT",
-)  # fmt: skip
-PERMISSIONS = ("UNKNOWN", "ANY", "DENY", "ALLOW")
-MECHANISMS = ("UNKNOWN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-CONFIG_RESOURCES = {2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
 SILENT = frozenset({"partitionEpoch", "topicId", "partitionId", "directories"})
 """Fields whose change by itself tells a person nothing; JSON has them all."""
 
@@ -63,7 +60,7 @@ def sentences(change: Change, names: Names, *, stands: bool = False) -> Iterator
         came, stood = _STANDS.get(change.table, ("", ""))
         yield f"{title} {told.replace(came, stood, 1) if stands else told}"
     else:
-        clauses = list(_changed(change.table, before, after)) or ["is written again as it was"]
+        clauses = list(_changed(change.table, before, after)) or [_as_before(before, after)]
         colon = "" if clauses[0].startswith(("is ", "registers ", "begins ")) else ":"
         yield f"{title}{colon} {', '.join(clauses)}"
 
@@ -144,7 +141,7 @@ def acl_text(value: Data) -> str:
     """An ACL as `kafka-acls` describes it."""
     resource = _named(RESOURCE_TYPES, value["resourceType"])
     pattern = _named(PATTERN_TYPES, value["patternType"])
-    operation = _named(OPERATIONS, value["operation"])
+    operation = _named(ACL_OPERATIONS, value["operation"])
     who = f"{_named(PERMISSIONS, value['permissionType'])} {value['principal']}"
     where = f"{resource} {pattern} {value['resourceName']}"
     return f"ACL {who} {operation} on {where} from {value['host']}"
@@ -170,18 +167,46 @@ def _changed(table: str, before: Data, after: Data) -> Iterator[str]:
         was, now = before.get(name), after[name]
         if was != now and name not in SILENT:
             yield f"{_FIELDS.get(name, name)} {_value(name, was)} → {_value(name, now)}".strip()
-    if table == "partitions" and before["leader"] < 0 <= after["leader"]:
-        yield _election(before, after)
+    if table == "partitions":
+        yield from _moved(before, after)
+        if before["leader"] < 0 <= after["leader"] or _is_unclean(before, after):
+            yield _election(before, after)
+
+
+def _as_before(before: Data, after: Data) -> str:
+    """What is to be said where nothing is; each record of a partition counts its epoch up by one."""
+    count = after.get("partitionEpoch", 0) - before.get("partitionEpoch", 0)
+    return f"is as it was, after {count:,} changes" if count > 1 else "is written again as it was"
+
+
+def _moved(before: Data, after: Data) -> Iterator[str]:
+    """The log directories of replicas that stay on their brokers, and lie in another one."""
+    was, now = (
+        dict(zip(one["replicas"], one["directories"], strict=False)) for one in (before, after)
+    )
+    for broker in sorted(was.keys() & now.keys()):
+        if was[broker] != now[broker]:
+            places = [str(_DIRECTORIES.get(one[broker], one[broker])) for one in (was, now)]
+            yield f"log directory on broker {broker} {' → '.join(places)}"
+
+
+def _is_unclean(before: Data, after: Data) -> bool:
+    """Whether a partition that had a leader got one that was not in sync, and not by a reassignment."""
+    leader, known = after["leader"], (*before["isr"], *before["eligibleLeaderReplicas"])
+    is_moved = leader not in (-1, before["leader"]) and before["replicas"] == after["replicas"]
+    return is_moved and bool(after["leaderRecoveryState"]) and leader not in known
 
 
 def _election(before: Data, after: Data) -> str:
-    """How a partition that had no leader got one. Source: KIP-966."""
+    """How a partition that had no leader got one; one that was elected uncleanly before may still be
+    marked as recovering. Source: KIP-966, PartitionChangeBuilder.isValidNewLeader.
+    """
     leader = after["leader"]
-    if after["leaderRecoveryState"]:
-        return "an unclean election: records may be lost"
     if leader in before["isr"]:
         return "elected from the ISR"
-    return "elected from the ELR" if leader in before["eligibleLeaderReplicas"] else "elected"
+    if leader in before["eligibleLeaderReplicas"]:
+        return "elected from the ELR"
+    return "an unclean election: records may be lost" if after["leaderRecoveryState"] else "elected"
 
 
 def _broker_changed(before: Data, after: Data) -> Iterator[str]:
@@ -214,7 +239,9 @@ _FIELDS: Mapping[str, str] = {
     "endPoints": "listeners",
     "logDirs": "log directories",
     "cordonedLogDirs": "cordoned log directories",
+    "expirationTimestamp": "expires",
 }
+_DIRECTORIES = {MIGRATING: "unknown", UNASSIGNED: "unassigned", LOST: "lost"}
 
 
 def _value(name: str, value: Any) -> str:
@@ -224,9 +251,16 @@ def _value(name: str, value: Any) -> str:
         return "recovering (elected uncleanly)" if value else "recovered"
     if name == "endPoints":
         return _listeners(value)
+    if name.endswith("Timestamp"):
+        return _time(value)
     if value is None:
         return "nothing"
     return repr(value) if isinstance(value, str) else str(value)
+
+
+def _time(milliseconds: int) -> str:
+    at = moment(milliseconds)
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else str(milliseconds)
 
 
 def _listeners(endpoints: Any) -> str:
@@ -259,7 +293,9 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "acls": lambda value: "is added",
     "scram_credentials": lambda value: f"is added, {value['iterations']} iterations",
     "client_quotas": lambda value: f"is set to {value['value']}",
-    "delegation_tokens": lambda value: f"is made, renewers {value['renewers']}",
+    "delegation_tokens": lambda value: (
+        f"is made, renewers {value['renewers']}, expires {_time(value['expirationTimestamp'])}"
+    ),
     "brokers": lambda value: (
         f"registers with epoch {value['brokerEpoch']}, rack {value['rack'] or 'none'}, {_listeners(value['endPoints'])}, {'fenced' if value['fenced'] else 'unfenced'}"
     ),
@@ -280,4 +316,9 @@ _STANDS = {
     "voters": ("becomes a voter", "is a voter"),
 }
 """How it is said that an object came, and how that it is there."""
-_GONE = {"brokers": "unregistered", "controllers": "unregistered", "voters": "no voter any more"}
+_GONE = {
+    "brokers": "unregistered",
+    "controllers": "unregistered",
+    "voters": "no voter any more",
+    "features": "set to level 0",
+}

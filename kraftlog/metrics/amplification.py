@@ -90,8 +90,11 @@ class Bursts:
 
     def __init__(self, log: SharedLog, events: Iterable[BrokerEvent]) -> None:
         self.log = log
-        self.events = [one for one in events if log.row_at(one.offset + 1) > 0]
-        offsets = np.array([one.offset for one in self.events], np.int64)
+        every = list(events)
+        offsets = np.array([one.offset for one in every], np.int64)
+        is_told = log.holds(offsets) if len(log) else np.zeros(len(every), np.bool_)
+        self.events = [every[at] for at in np.flatnonzero(is_told)]
+        offsets = offsets[is_told]
         rows = np.searchsorted(log.base_offsets, offsets + 1, "left") - 1
         self.every = _bursts(log) if self.events else np.empty((0, 2), np.int64)
         """The burst of each batch."""

@@ -38,6 +38,15 @@ class _Hours:
         ends = np.append(self.starts[1:], OPEN - 1)
         return np.maximum(self.starts, self.first), np.maximum(ends, self.first)
 
+    def known_from(self, base: int) -> Longs:
+        """The offsets at which the hours begin, and that of a base snapshot for the hour in which the
+        objects begin with it.
+        """
+        _, until = self.spans
+        holds = (self.starts < base) & (base <= until)
+        found: Longs = np.where(holds, base, self.starts)
+        return found
+
     def counts(self, ordered: Longs) -> Longs:
         """How many changes each hour has, of offsets in order."""
         after, until = self.spans
@@ -77,8 +86,8 @@ def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:
         "modified_count": _modified(lives, hours),
         "deleted_count": deleted,
     }
-    alive = np.searchsorted(began, hours.starts, "right")
-    alive -= np.searchsorted(ended, hours.starts, "right")
+    starts = hours.known_from(lives.last_base)
+    alive = np.searchsorted(began, starts, "right") - np.searchsorted(ended, starts, "right")
     touched = _touched(lives, hours)
     rows = []
     for at in np.flatnonzero(sum(counts.values())).tolist():
@@ -107,7 +116,7 @@ def _touched(lives: Lives, hours: _Hours) -> Longs:
     """Objects that stood when the hour began, and were modified or deleted in it: without those
     that ended a version for the first time, but came only in that hour.
     """
-    starts = hours.starts
+    starts = hours.known_from(lives.last_base)
     came = hours.chosen(lives.first_ended, starts, lives.previous, lives.began)
     return _firsts(lives, hours, starts) - came
 

@@ -17,7 +17,7 @@ from kraftlog.relations import Row, moment
 
 def elections_of(log: SharedLog) -> list[Row]:
     """A row per epoch, in order. The first epoch of a log that does not begin at offset 0 began
-    earlier.
+    earlier: nobody knows when, and its election counts in no hour.
     """
     if not len(log):
         return []
@@ -27,9 +27,11 @@ def elections_of(log: SharedLog) -> list[Row]:
     until = np.append(times[1:], log.max_timestamps[-1:])
     tenures = until - times
     leaders = [log.leaders.get(int(log.epochs[row])) for row in at]
-    within = within_hours(times.tolist())
+    earlier = int(log.base_offsets[0] > 0)
+    within = [None] * earlier + within_hours(times[earlier:].tolist())
     # Where the next leader's clock is behind, nobody knows how long one led.
-    least = min((one for one in tenures[:-1].tolist() if one >= 0), default=None)
+    lasted = [None] * earlier + [one if one >= 0 else None for one in tenures[earlier:].tolist()]
+    least = min((one for one in lasted[:-1] if one is not None), default=None)
     rows = []
     for place, (row, end) in enumerate(zip(at.tolist(), ends.tolist(), strict=True)):
         epoch = int(log.epochs[row])
@@ -45,9 +47,9 @@ def elections_of(log: SharedLog) -> list[Row]:
                 "end_offset": last_offset + 1,
                 "start_timestamp": moment(int(times[place])),
                 "end_timestamp": moment(int(until[place])),
-                "tenure_ms": int(tenures[place]) if tenures[place] >= 0 else None,
+                "tenure_ms": lasted[place],
                 "is_current": is_last,
-                "is_shortest": not is_last and int(tenures[place]) == least,
+                "is_shortest": not is_last and lasted[place] is not None and lasted[place] == least,
                 "skipped_epochs": epoch - previous - 1 if previous is not None else 0,
                 "elections_in_hour": within[place],
                 "leader_came_back": place > 1

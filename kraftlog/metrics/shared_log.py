@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from kraftlog.log.batch import content_hash
-from kraftlog.quorum.evidence import Ids, Longs, id_texts
+from kraftlog.quorum.evidence import Flags, Ids, Longs, id_texts
 from kraftlog.quorum.model import Quorum
 
 
@@ -72,6 +72,14 @@ class SharedLog:
     def row_at(self, offset: int) -> int:
         """The first batch that begins at or after an offset; the number of batches for none."""
         return int(np.searchsorted(self.base_offsets, offset, "left"))
+
+    def holds(self, offsets: Longs) -> Flags:
+        """Which offsets lie in one of the batches. A version that ends elsewhere ends with what is
+        known: no record tells of it.
+        """
+        rows = np.searchsorted(self.base_offsets, offsets, "right") - 1
+        found: Flags = (rows >= 0) & (offsets <= self.last_offsets[rows])
+        return found
 
     def bytes_between(self, start: int, end: int) -> int:
         """Bytes of the batches that begin in [start, end)."""

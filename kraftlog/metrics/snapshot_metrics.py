@@ -29,6 +29,8 @@ from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import Row, moment
 
 GENERATED, FETCHED, UNKNOWN = "generated", "fetched", "unknown"
+TICK_MS = 10
+"""Linux stamps a file with the time of the clock's last tick, which may be so old."""
 _CONTROL_TYPES = frozenset({"SNAPSHOT_HEADER", "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS"})
 
 
@@ -131,7 +133,8 @@ def finished_by(quorum: Quorum, one: SnapshotView) -> tuple[int | None, str | No
 
     A file's time that is later than every record by more than a copy takes is the copy's, which did
     not keep the files' own: it bounds nothing. What a copy cannot make late: a node begins its next
-    snapshot after the one before. A time before the last batch was begun is none of the file's.
+    snapshot after the one before. A time before the last batch was begun is none of the file's, unless
+    by less than a tick of the clock by which Linux stamps files.
     """
     _, ended = written(one)
     if ended is None:
@@ -149,7 +152,8 @@ def finished_by(quorum: Quorum, one: SnapshotView) -> tuple[int | None, str | No
     if following is not None and origin_of(quorum, following) == GENERATED:
         begun, _ = written(following)
         times += [] if begun is None else [(begun, "the next snapshot")]
-    return min(((at, what) for at, what in times if at >= ended), default=(None, None))
+    known = ((max(at, ended), what) for at, what in times if at >= ended - TICK_MS)
+    return min(known, default=(None, None))
 
 
 def _lag(quorum: Quorum, log: LogView, one: SnapshotView, newest: int | None) -> Row:

@@ -79,9 +79,10 @@ class Deletions:
         return int(begins[worst]), int(held[worst])
 
 
-def deletions(every: Lives) -> Deletions:
+def deletions(log: SharedLog, every: Lives) -> Deletions:
     """The deletions that the log holds: of objects whose last value is one of its records."""
     at = np.flatnonzero(every.gone & ~every.last_based)
+    at = at[log.holds(every.ended[at] - 1)] if len(log) else at[:0]
     return Deletions(
         every.last_began[at] - 1,
         every.ended[at] - 1,
@@ -127,7 +128,7 @@ def compaction_rows(log: SharedLog, offsets: OffsetMap, every: dict[str, Lives])
     survivors = offsets.survivors()
     now = int(log.max_timestamps.max()) if len(log) else 0
     deleting = {KEYS[kind].table for kind in KEYS if offsets.counts[kind] and KEYS[kind].deletes}
-    gone = {name: deletions(every[name]) for name in sorted(deleting & every.keys())}
+    gone = {name: deletions(log, every[name]) for name in sorted(deleting & every.keys())}
     rows = []
     for horizon, horizon_ms in HORIZONS.items():
         kept = survivors.kept(now, horizon_ms)
@@ -166,12 +167,12 @@ def _deceived(how: KeyOf, now: int, horizon_ms: int | None, every: dict[str, Del
     return dict(zip(names, (*worst, gone.longest_offsets, gone.longest_ms), strict=True))
 
 
-def horizon_rows(quorum: Quorum, every: Iterable[Lives]) -> Iterator[Row]:
+def horizon_rows(quorum: Quorum, shared: SharedLog, every: Iterable[Lives]) -> Iterator[Row]:
     """A row per age and replica, and one of a replica that joins; none without a log."""
     leader, now = quorum.leading_log, newest_ms(quorum)
     if leader is None or now is None:
         return
-    gone = [deletions(one) for one in every]
+    gone = [deletions(shared, one) for one in every]
     for words, age in HORIZONS.items():
         if age is None:
             continue

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 
+from kraftlog.audit.health_checks import DOUBT
 from kraftlog.errors import LakeError, UsageError
 from kraftlog.explain.elected import Elected, elected_by
 from kraftlog.explain.subject import Subject
@@ -300,9 +301,10 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 def _says(row: Row) -> tuple[Any, str]:
     """Which objects it names, and its words without figures and brackets, in which places and folders
-    stand: these differ from run to run.
+    stand, and without the doubt whether all is committed: these differ from run to run.
     """
-    return row["evidence"].get("names"), re.sub(r" \([^()]*\)|\d+", "", row["message"])
+    words = re.sub(r" \([^()]*\)|\d+", "", row["message"])
+    return row["evidence"].get("names"), words.replace(DOUBT.format(""), "")
 
 
 def _replicas(before: list[Row], after: list[Row]) -> Iterator[Row]:

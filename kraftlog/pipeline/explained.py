@@ -123,7 +123,13 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
     stretches = lake.rows_of_run("lineages", run_id, columns)
     forks = {row["lineage"]: row["fork_offset"] for row in stretches}
     epochs = lake.rows_of_run("epochs", run_id)
-    found = list(_steps(lake, subject))
+    # Where a hole in the log ends what is known, every version ends, and nothing was removed.
+    holes = {(row["lineage"], row["end_offset"] + 1) for row in stretches}
+    found = [
+        one
+        for one in _steps(lake, subject)
+        if one.change.after is not None or (one.lineage, one.offset) not in holes
+    ]
     records = _Records(lake, run_id, subject) if subject.kind == "offsets" else None
     for lineage in sorted(forks, key=lambda name: (name != MAIN, name)):
         at: dict[tuple[int, int], list[_Step]] = {}

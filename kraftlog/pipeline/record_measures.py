@@ -122,7 +122,7 @@ def growth(run: SharedMeasures) -> Rows:
     "hour and kind of object in which something changed",
     HOUR,
     OBJECT_KIND,
-    column("start_count", LONG, "objects when the hour began"),
+    column("start_count", LONG, "objects when the hour began, or in the base snapshot within it"),
     column("added_count", LONG, "times that an object was added"),
     column("modified_count", LONG, "objects that were modified"),
     column("modification_count", LONG, "times that an object was modified"),
@@ -264,7 +264,7 @@ def compaction(run: SharedMeasures) -> Rows:
     ),
 )
 def tombstone_horizons(run: SharedMeasures) -> Rows:
-    return horizon_rows(run.quorum, run.lives.values())
+    return horizon_rows(run.quorum, run.log, run.lives.values())
 
 
 @table(

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Led
 from kraftlog.state.partition_events import Flags, Longs
-from kraftlog.state.shapes import MIGRATING
+from kraftlog.state.shapes import LOST, MIGRATING, UNASSIGNED
 from kraftlog.state.standing import by_key
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import TOPIC_RESOURCE
@@ -434,10 +434,7 @@ def _sorted(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     return tuple(sorted(partitions, key=lambda one: (one.topic, one.number, one.topic_id)))
 
 
-LOST = "AAAAAAAAAAAAAAAAAAAAAg"
-_ANYWHERE = frozenset({MIGRATING, "AAAAAAAAAAAAAAAAAAAAAQ"})
-"""What a broker says of a replica whose directory failed before it was told, and what stands where
-none is chosen yet."""
+_ANYWHERE = frozenset({MIGRATING, UNASSIGNED})
 
 
 def _offline(brokers: Mapping[int, Data]) -> Callable[[Placed], bool]:

@@ -251,9 +251,11 @@ def snapshots(data: PageData, width: int) -> Spec | None:
 
 def _epochs(data: PageData) -> list[Row]:
     """The first time at which each epoch is seen, and all that copies name as its leader: one of
-    them, where nothing is wrong; the newest epochs only.
+    them, where nothing is wrong; the newest epochs only. Logs that begin amid their first epoch do
+    not tell since when it was led.
     """
     first: dict[int, datetime] = {}
+    begins = min((one["start_offset"] for one in data.epochs), default=0)
     leaders: defaultdict[int, set[int]] = defaultdict(set)
     for one in data.epochs:
         epoch, when = one["batch_leader_epoch"], one["start_timestamp"]
@@ -262,13 +264,21 @@ def _epochs(data: PageData) -> list[Row]:
         if one["leader_id"] is not None:
             leaders[epoch].add(one["leader_id"])
     newest = sorted(first)[-EPOCH_LIMIT:]
-    return [{"epoch": one, "when": first[one], "leaders": sorted(leaders[one])} for one in newest]
+    earlier = {min(first)} if first and begins > 0 and not leaders[min(first)] else set[int]()
+    return [
+        {
+            "epoch": one,
+            "when": first[one],
+            "since": f"{'before ' * (one in earlier)}{first[one]:%Y-%m-%d %H:%M:%S} UTC",
+            "leaders": sorted(leaders[one]),
+        }
+        for one in newest
+    ]
 
 
 def _few_epochs(data: PageData) -> str | None:
     told = "; ".join(
-        f"epoch {one['epoch']} since {one['when']:%Y-%m-%d %H:%M:%S} UTC, led by {_leader(one)}"
-        for one in _epochs(data)
+        f"epoch {one['epoch']} since {one['since']}, led by {_leader(one)}" for one in _epochs(data)
     )
     return f"{sentence(told)}." if told else None
 
@@ -292,7 +302,7 @@ def elections(data: PageData, width: int) -> Spec | None:
         {
             "when": _iso(one["when"]), "epoch": one["epoch"],
             "text": "" if len(found) > 25 else ", ".join(map(str, one["leaders"])),
-            "label": f"epoch {one['epoch']} from {one['when']:%Y-%m-%d %H:%M:%S} UTC on, led by {_leader(one)}",
+            "label": f"epoch {one['epoch']} since {one['since']}, led by {_leader(one)}",
         }
         for one in found
     ]  # fmt: skip

@@ -4,7 +4,7 @@ In: a lake. Out: `PageData`. Columns are projected and batches are streamed, so 
 grow with the records of the log (records by type and time are counted over a row per record batch).
 
 A batch whose records all have its own time is counted by what `contents` says of its types; only what
-is remarkable, and contents that no log holds any more, are counted record by record. Why that is
+is remarkable is counted record by record. Why that is
 exact: `contents.remarkable` is true for every batch with a timestamp delta other than 0, or with a
 record that cannot be read (`quorum.detect`). In any other batch each record has the batch's time: the
 base timestamp, or with log-append time the largest, as it is decoded. What a header says of its
@@ -131,15 +131,15 @@ class _Axis:
 
 
 def counts_by_type(lake: Lake) -> tuple[TypeCount, ...]:
-    """Records of the logs by type and slice of time; records that only checkpoints hold do not
-    count, as their times are those of the snapshot.
+    """Records of the logs by type and slice of time. What no log at hand holds does not count: it may
+    have been a snapshot's that is gone by now, and nothing says so.
     """
     batches = lake.dataset("batches")
     axis = _axis(batches)
     if axis is None:
         return ()
     contents = _contents(lake, batches)
-    alike = pc.and_(pc.invert(contents.column("remarkable")), contents.column("is_told"))
+    alike = pc.invert(contents.column("remarkable"))
     total = axis.counted(_by_type(contents.filter(alike)))
     for rows in _records(lake, contents.filter(pc.invert(alike))):
         total += axis.counted(rows)
@@ -175,20 +175,15 @@ def _sample(values: pa.Array) -> pa.Array:
 
 
 def _contents(lake: Lake, batches: ds.Dataset) -> pa.Table:
-    """The contents that checkpoints do not hold: their types, their time, and whether a log told
-    that time (`is_told`).
-    """
+    """The contents of batches in logs: their types, and their time."""
     contents = lake.read("contents", ["batch_id", "remarkable", "record_types"])
-    elsewhere = batches.to_table(["batch_id"], filter=~_LOG).column(0)
-    contents = contents.filter(pc.invert(pc.is_in(contents.column("batch_id"), elsewhere)))
     names = ["batch_id", "attributes", "base_timestamp", "max_timestamp"]
     told = batches.to_table(names, filter=_LOG)
+    places = pc.index_in(contents.column("batch_id"), told.column("batch_id"))
+    contents = contents.filter(pc.is_valid(places))
     stamped = pc.not_equal(pc.bit_wise_and(told.column("attributes"), LOG_APPEND_TIME), 0)
     times = pc.if_else(stamped, told.column("max_timestamp"), told.column("base_timestamp"))
-    places = pc.index_in(contents.column("batch_id"), told.column("batch_id"))
-    return contents.append_column("timestamp", times.take(places)).append_column(
-        "is_told", pc.is_valid(places)
-    )
+    return contents.append_column("timestamp", times.take(places.drop_null()))
 
 
 def _by_type(contents: pa.Table) -> pa.Table:

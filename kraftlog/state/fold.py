@@ -47,6 +47,7 @@ from kraftlog.state.state import Change, State
 
 _ABSENT = {"leader": -2, "leader_epoch": 0, "partition_epoch": 0}
 """What stands for a field that a record does not have; −1 for all others."""
+_ISR, _ELR = "isr", "eligible_leader_replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +351,7 @@ class _Fold:
         shown = (events.since <= end) & ~self.faulty
         told = ((events.kinds == PUT) | (events.kinds == CHANGE)) & shown
         in_log = events.offsets >= 0
-        unclean = told & in_log & (leader >= 0) & (self._of_records("leader_recovery_state") == 1)
+        unclean = self._unclean(told, told & in_log & (leader >= 0), leader)
         gives = told & (leader != -1) & (leader != -2)
         loses = told & (leader == -1)
         settled = gives | (shown & (events.kinds == TOPIC_WENT))
@@ -382,6 +383,34 @@ class _Fold:
                 else None,
                 int(times[key]),
             )
+
+    def _unclean(self, told: Flags, elects: Flags, leader: Longs) -> Flags:
+        """The unclean elections among the records that name a leader: those that mark the partition as
+        recovering. An older mark is not set again: there it is one of whom neither the ISR nor the
+        ELR had, but for a reassignment. Source: PartitionChangeBuilder.tryElection.
+        """
+        recovery = self._of_records("leader_recovery_state")
+        is_marked = recovery[self._last(self.first | (told & (recovery != -1)))] == 1
+        found: Flags = elects & (recovery == 1)
+        again = elects & is_marked & ~found & (self._of_records("replicas") < 0)
+        for at in np.flatnonzero(again).tolist():
+            known = (self._named_before(at, name, told) for name in (_ISR, _ELR))
+            found[at] = not any(leader[at] in held for held in known)
+        return found
+
+    def _named_before(self, at: int, name: str, told: Flags) -> list[int]:
+        """What a list was before an event, by the records."""
+        events = self.events
+        while not self.first[at]:
+            at -= 1
+            kind = int(events.kinds[at])
+            if kind <= TOPIC_WENT or (kind == CLEAR and name == _ELR):
+                break
+            if told[at]:
+                held = events.payload[name][int(events.source[at])].as_py()
+                if held is not None or kind == PUT:
+                    return held or []
+        return []
 
     def one_by_one(self) -> tuple[pa.Table, list[Applied]]:
         """The partitions left over, by the definition, and their records. Their transactions are

@@ -27,6 +27,7 @@ from kraftlog.decode.tabular import LARGEST_MS
 from kraftlog.message.catalogue import known_spec
 from kraftlog.message.message_spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
+from kraftlog.state.codes import VALUES
 from kraftlog.state.declare import Data, Key, Replace, StateTable
 from kraftlog.state.replay import Visible
 from kraftlog.state.shapes import KRAFT_VERSION, same_number
@@ -36,10 +37,20 @@ from kraftlog.state.tables import TABLE, TABLES
 VALIDITY = [
     column("valid_from_offset", LONG, "first offset at which the state holds this version"),
     column("valid_to_offset", LONG, "first offset at which it no longer does; null: it still does"),
-    column("valid_from", TIMESTAMP, "time of the record that made it visible"),
+    column(
+        "valid_from",
+        TIMESTAMP,
+        "time of the record that made it visible, or of the base snapshot's last one",
+    ),
     column("valid_to", TIMESTAMP, "time of the record that ended it; null: it still holds"),
-    column("record_offset", LONG, "the record that began it; null: it stands in the base snapshot"),
-    column("record_type", TEXT, "type of the record that began it"),
+    column(
+        "record_offset",
+        LONG,
+        "the record that began it; null: it stands in the base snapshot, and began earlier",
+    ),
+    column(
+        "record_type", TEXT, "type of the record that began it, or that it is in the base snapshot"
+    ),
     EPOCH,
 ]
 """The columns that every history table begins with."""
@@ -124,11 +135,15 @@ def history_tables() -> dict[str, Relation]:
 
 def _relation(name: str, shown: Shown) -> Relation:
     whole = known_spec(shown.table.record).name
-    fields = [
-        column(held, arrow_type(one), f"{one.json} of {whole}") for one, held in shown.columns
-    ]
+    fields = [column(held, arrow_type(one), _told(name, one, whole)) for one, held in shown.columns]
     grain = f"one row per version of {name.replace('_', ' ')}, by the records that made it"
     return Relation(name, grain, pa.schema([*VALIDITY, *fields]))
+
+
+def _told(table: str, field: FieldSpec, record: str) -> str:
+    """A column's comment."""
+    values = VALUES.get((table, field.json))
+    return f"{field.json} of {record}" + (f" ({values})" if values else "")
 
 
 class _Open(NamedTuple):

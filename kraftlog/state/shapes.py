@@ -17,6 +17,8 @@ from kraftlog.state.declare import Data, ReplayFault, Shape, StateView
 
 MIGRATING = ZERO_UUID
 """The directory of a replica whose place is not known."""
+UNASSIGNED, LOST = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+"""That of one for which none is chosen yet, and of one whose directory failed before it was told."""
 METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
 KNOWN_LEVELS = {
     METADATA_VERSION: 33,

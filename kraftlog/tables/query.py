@@ -24,6 +24,7 @@ _READING = ("SELECT", "EXPLAIN")
 _SEVERAL = "MULTI"
 """What DuckDB takes a statement for in which a PIVOT stands that does not name its columns' values."""
 _WRITING = {"create", "insert", "copy"}
+_AS_IN_SPARK = "CREATE MACRO unix_millis(t) AS epoch_ms(t); CREATE MACRO size(l) AS len(l)"
 _OF_ALL_TABLES = ("information_schema", "duckdb_", "pg_", "sqlite_", "show")
 """How words begin that ask which tables and columns there are."""
 _UNREAD = re.compile(r"reading the stream registered as '(\w+)' failed")
@@ -39,7 +40,7 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
     lake = lake_at(root)
     with duckdb.connect(":memory:", config=_LOCKED) as database:
         # Kafka's times read the same on every machine.
-        database.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
+        database.execute(f"{_AS_IN_SPARK}; SET TimeZone = 'UTC'; SET lock_configuration = true")
         tables = _named(statement, lake.versions)
         try:
             _require_query(database.extract_statements(statement), _words(statement))

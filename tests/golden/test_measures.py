@@ -356,7 +356,7 @@ def test_two_replicas_with_different_horizons_end_up_different(
 ) -> None:
     """One replica reads all; another stood at the worst position while the tombstones went."""
     lives = measured.run.lives["acls"]
-    found = deletions(lives)
+    found = deletions(measured.run.log, lives)
     now = int(measured.run.log.max_timestamps.max())
     worst = found.worst_position(found.gone(now, 0))
     assert worst is not None

@@ -12,6 +12,7 @@ from kraftlog.config import load_options
 from kraftlog.pipeline.steps import run_steps
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
+from tests.unit.audit_logs import healthy_log, quorum
 
 Row = dict[str, Any]
 SUBJECTS = {
@@ -84,6 +85,21 @@ def test_both_say_alike_what_nothing_tells(
         main(["explain", "topic", "nobody", *where])
         said.append([one for one in capsys.readouterr().err.splitlines() if "not known" in one])
     assert said[0] == said[1]
+
+
+def test_what_a_hole_ends_is_not_told_to_be_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies, lake = tmp_path / "copies", str(tmp_path / "lake")
+    for node in quorum(copies):
+        node.write([one for one in healthy_log() if one.base != 3])
+    options = load_options({"input": [str(copies)], "lake": lake})
+    run_steps(InProcess, options, "decode", "materialize", "audit")
+    files, rows = (
+        told(capsys, "topic a", *where) for where in (["--input", str(copies)], ["--lake", lake])
+    )
+    assert [_shown(row) for row in rows] == [_shown(row) for row in files]
+    assert not [text for row in rows for text in row["text"] if "removed" in text]
 
 
 def test_of_what_is_not_there_both_tell_nothing(

@@ -206,6 +206,31 @@ def test_answers_are_true_of_the_example(runs: Runs) -> None:
     assert (topics[0]["topic"], topics[0]["changes"]) == ("shipments.dlq-2", 6)
     story = [one["type"] for one in runs.ask("What happened to this topic, record by record?")]
     assert (story[0], story[-1]) == ("TOPIC_RECORD", "REMOVE_TOPIC_RECORD")
+    outages = runs.ask("How long was which partition without a leader?")
+    assert {(one["until"], one["ms"]) for one in outages} == {(None, 57_141)}
+    assert sorted(one["record_offset"] for one in outages) == [
+        229,
+        230,
+        231,
+        232,
+        235,
+        236,
+        237,
+        240,
+    ]
+    fenced = runs.ask("How long was which broker fenced?")
+    assert [(one["broker_id"], one["ms"]) for one in fenced] == [
+        (12, 1762),
+        (11, 1760),
+        (12, 57_141),
+    ]
+    (why,) = runs.ask("Why did partitions change their leader?")
+    assert [*why.values()] == ["fenced", 12, 8, 0, 9]
+    acls = runs.ask("Who was allowed or denied what at 00:58?")
+    assert [(one["permission"], one["principal"]) for one in acls] == [
+        ("DENY", "User:ann"),
+        ("ALLOW", "User:bob"),
+    ]
     features = runs.ask("Which features were finalized when?")
     assert {"metadata.version", "kraft.version"} <= {one["name"] for one in features}
 

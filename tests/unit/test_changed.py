@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kraftlog.audit.health_checks import DOUBT
 from kraftlog.explain.elected import elected_by
 from kraftlog.pipeline.changed import UNSEEN, finding_changes, placed, renamed
 
@@ -83,7 +84,7 @@ def test_other_words_are_a_change_and_other_figures_are_none() -> None:
         for text in (
             "Since offset 3, start 12.",
             "Since offset 3, all is lost.",
-            "Since offset 4, start 12 (c12).",
+            f"Since offset 4, start 12 (c12).{DOUBT.format(9)}",
         )
     )
     assert changes([one], [other]) == [("changed", "Since offset 3, all is lost.")]

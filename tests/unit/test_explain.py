@@ -2,18 +2,23 @@
 
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kraftlog.cli import main
 from kraftlog.commands.faults import tell_faults
 from kraftlog.explain.authorizer import read_accesses
+from kraftlog.explain.words import sentences
+from kraftlog.state.shapes import LOST, UNASSIGNED
+from kraftlog.state.state import Change
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
     Batch,
     Node,
     acl,
+    config,
     healthy_log,
     leader_change,
     quorum,
@@ -188,3 +193,84 @@ def test_a_name_that_is_there_is_not_said_to_be_unknown(
     long_ago = ("--between", "1999-01-01", "1999-01-02")
     for words in (("topic", "a", *long_ago), ("partition", "a-0", *long_ago), ("900",)):
         assert "know no" not in explained(capsys, *words, "--input", str(tmp_path))
+
+
+PARTITION = {
+    "partitionId": 0, "topicId": "T", "replicas": [11, 12], "isr": [], "removingReplicas": [],
+    "addingReplicas": [], "leader": -1, "leaderEpoch": 3, "partitionEpoch": 7,
+    "directories": [UNASSIGNED, "D"], "leaderRecoveryState": 1, "eligibleLeaderReplicas": [],
+    "lastKnownElr": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({}, {"partitionEpoch": 8}, " is written again as it was"),
+        ({}, {"partitionEpoch": 9}, " is as it was, after 2 changes"),
+        (
+            {},
+            {"partitionEpoch": 9, "directories": ["E", LOST]},
+            ": log directory on broker 11 unassigned → E, log directory on broker 12 D → lost",
+        ),
+        ({}, {"replicas": [12], "directories": ["D"]}, ": replicas [11, 12] → [12]"),
+        ({"isr": [11]}, {"isr": [11], "leader": 11}, ": leader none → 11, elected from the ISR"),
+        (
+            {"eligibleLeaderReplicas": [11]},
+            {"isr": [11], "leader": 11},
+            ": ISR [] → [11], leader none → 11, ELR [11] → [], elected from the ELR",
+        ),
+        (
+            {},
+            {"isr": [11], "leader": 11},
+            ": ISR [] → [11], leader none → 11, an unclean election: records may be lost",
+        ),
+        (
+            {"leader": 12, "isr": [12]},
+            {"isr": [11], "leader": 11},
+            ": ISR [12] → [11], leader 12 → 11, an unclean election: records may be lost",
+        ),
+        (
+            {"leader": 12, "isr": [12, 11]},
+            {"isr": [11], "leader": 11},
+            ": ISR [12, 11] → [11], leader 12 → 11",
+        ),
+        (
+            {"leader": 12, "isr": [12], "replicas": [12, 11]},
+            {"isr": [11], "leader": 11, "replicas": [11], "directories": ["D"]},
+            ": replicas [12, 11] → [11], ISR [12] → [11], leader 12 → 11",
+        ),
+    ],
+)
+def test_what_a_change_of_a_partition_says(
+    before: dict[str, Any], after: dict[str, Any], said: str
+) -> None:
+    """The partition is marked as recovering from an unclean election before."""
+    change = Change("partitions", ("T", 0), {**PARTITION, **before}, {**PARTITION, **after})
+    assert list(sentences(change, lambda _: "a")) == [f"partition a-0{said}"]
+
+
+def test_when_a_token_expires_is_a_time_and_a_feature_that_goes_is_at_level_0() -> None:
+    token = {"tokenId": "t", "owner": "User:a", "renewers": [], "expirationTimestamp": START_MS}
+    later = {**token, "expirationTimestamp": START_MS + 60_000}
+    made, renewed, gone = (
+        Change("delegation_tokens", ("t",), None, token),
+        Change("delegation_tokens", ("t",), token, later),
+        Change("features", ("f",), {"name": "f", "featureLevel": 1}, None),
+    )
+    told = [text for one in (made, renewed, gone) for text in sentences(one, str)]
+    assert told == [
+        "delegation token t of User:a is made, renewers [], expires 2023-11-14 22:13:20 UTC",
+        "delegation token t of User:a: expires 2023-11-14 22:13:20 UTC → 2023-11-14 22:14:20 UTC",
+        "feature f is set to level 0",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["client-metrics", "client_metrics"])
+def test_configs_of_client_metrics_are_named_as_by_kafkas_tool(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (config(16, "m", "interval.ms", "9"),), None, START_MS + 9000))
+    told = explained(capsys, "config", f"{kind}/m", "--input", str(tmp_path))
+    assert "config interval.ms of client metrics m is set to '9'" in told

@@ -139,6 +139,15 @@ def test_a_log_without_batches_has_no_measures() -> None:
         assert (only.start_offset, only.end_offset, only.trigger) == (7, 7, None)
 
 
+def test_a_version_that_ends_with_what_is_known_is_no_event_of_a_broker() -> None:
+    """Offsets 3 to 6 are in no log."""
+    log = log_of(6)
+    offsets = np.array([0, 1, 2, 7, 8, 9])
+    log = replace(log, base_offsets=offsets, last_offsets=offsets)
+    events = [BrokerEvent(at, 1, "unregistered", "UNREGISTER_BROKER_RECORD") for at in (2, 3, 7)]
+    assert [one.offset for one in Bursts(log, events).events] == [2, 7]
+
+
 def test_a_leader_whose_clock_was_hours_ahead() -> None:
     ahead = 2 * HOUR_MS
     log = replace(log_of(4, [0, ahead, 10, 30]), epochs=np.array([1, 2, 3, 4]))
@@ -146,6 +155,15 @@ def test_a_leader_whose_clock_was_hours_ahead() -> None:
     assert [row["elections_in_hour"] for row in rows] == [1, 1, 2, 3]
     assert [row["tenure_ms"] for row in rows] == [ahead, None, 20, 0]
     assert [row["is_shortest"] for row in rows] == [False, False, True, False]
+
+
+def test_how_long_a_leader_led_is_not_known_where_the_log_begins_amid_its_epoch() -> None:
+    log = log_of(3, [0, 10, 500])
+    later = replace(log, base_offsets=log.base_offsets + 7, last_offsets=log.last_offsets + 7)
+    rows = elections_of(replace(later, epochs=np.array([3, 4, 5])))
+    assert [row["tenure_ms"] for row in rows] == [None, 490, 0]
+    assert [row["is_shortest"] for row in rows] == [False, True, False]
+    assert [row["elections_in_hour"] for row in rows] == [None, 1, 2]
 
 
 def test_leadership_that_goes_to_and_fro() -> None:
@@ -223,6 +241,15 @@ def test_churn_per_hour() -> None:
     ]
     assert counts == [(0, 0, 2, 0, 0, 0, 0), (1, 2, 0, 1, 2, 1, 0), (3, 1, 1, 0, 0, 0, 1)]
     assert [row["keys_change_less_than_values"] for row in rows] == [False, True, False]
+
+
+def test_objects_of_a_snapshot_in_the_first_hour_stood_when_it_began() -> None:
+    """The log begins before the snapshot from which the history goes on."""
+    log = log_of(9, [0] * 9)
+    held = history([(5, "a", True), (6, "b", False), (7, "d", False)], ("a", "b", "c"), start=4)
+    (row,) = churn_rows(log, {"topics": held})
+    counts = ("start", "added", "modified", "deleted", "untouched")
+    assert [row[f"{one}_count"] for one in counts] == [3, 1, 1, 1, 1]
 
 
 LIVES = [("a", False), ("a", True), ("a", False), ("a", False)]
@@ -394,12 +421,19 @@ def test_a_tombstone_a_week_and_a_billion_offsets_later() -> None:
 @given(PUTS)
 def test_the_worst_position_is_the_worst_of_all(steps: list[tuple[str, bool]]) -> None:
     puts = [(offset, name, deletes) for offset, (name, deletes) in enumerate(steps)]
-    found = deletions(history(puts))
+    found = deletions(log_of(len(puts)), history(puts))
     gone = found.gone(len(puts), 0)
     worst = found.worst_position(gone)
     counts = [found.kept_for_ever(gone, at) for at in range(len(puts) + 1)]
     assert (worst[1] if worst else 0) == max(counts)
     assert worst is None or counts[worst[0]] == worst[1]
+
+
+def test_what_a_hole_in_the_log_ends_is_not_deleted() -> None:
+    """Offset 2 is in no log: what is known ends there, and with it b."""
+    held = history([(0, "a", False), (1, "a", True), (1, "b", False), (2, "b", True)])
+    found = deletions(log_of(2), held)
+    assert found.tombstone_offsets.tolist() == [1]
 
 
 def test_a_follower_keeps_its_horizon_below_its_leaders() -> None:

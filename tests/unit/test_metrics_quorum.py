@@ -25,7 +25,7 @@ from kraftlog.metrics.amplification import BURST_GAP_MS, BrokerEvent, Bursts, am
 from kraftlog.metrics.configuration import configuration_rows
 from kraftlog.metrics.retention_advice import START_LAG_MS, retention_rows
 from kraftlog.metrics.shared_log import shared_log
-from kraftlog.metrics.snapshot_metrics import load_times, snapshot_rows, snapshots_per_day
+from kraftlog.metrics.snapshot_metrics import TICK_MS, load_times, snapshot_rows, snapshots_per_day
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
@@ -201,7 +201,8 @@ def test_the_bounds_of_the_time_that_generation_took(tmp_path: Path) -> None:
         (START_MS + 9002, 1, START_MS + 9001),
         (START_MS + 9002, 0, None),
         (START_MS + 9002, -1, None),
-        (START_MS + 9001, START_MS, None),  # older than its own last batch
+        (START_MS + 9002 - TICK_MS, START_MS, 9002),
+        (START_MS + 9001 - TICK_MS, START_MS, None),  # older than its own last batch
     ],
 )
 def test_a_file_that_is_older_than_its_content_bounds_nothing(

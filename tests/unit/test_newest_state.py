@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kraftlog.audit.partition_checks import _stopped
+from kraftlog.audit.partition_checks import _how_unclean, _stopped
 from kraftlog.quorum.health import Health, Partition, Past, Since, Unclean, health_of
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import value_schema
@@ -265,3 +265,32 @@ def test_no_number_is_too_large_for_a_config() -> None:
     (found,) = health(state(RACKS, {"t": text}), partition([1, 2], isr=[1])).under_min_isr
     assert found.min_isr == 1 << 70
     assert health(state(RACKS, {"t": text}), partition([1, 2])).under_min_isr == ()
+
+
+def test_an_unclean_election_counts_also_where_an_older_one_has_left_its_mark(
+    tmp_path: Path,
+) -> None:
+    """The mark of a partition with one replica in sync stays: who is in the ISR or the ELR is elected
+    cleanly all the same, and so is whom a reassignment makes the leader.
+    """
+    gone, dirty = change(isr=[], leader=-1), change(isr=[2], leader=2)
+    first = change(isr=[2], leader=2, leaderRecoveryState=1)
+    with_elr: dict[str, Any] = {"version": 2, "lastKnownElr": None, "directories": None}
+    clean = [
+        change(leader=-1), change(leader=2),
+        change(isr=[], leader=-1, eligibleLeaderReplicas=[2], **with_elr),
+        change(isr=[2], leader=2, eligibleLeaderReplicas=[], **with_elr),
+        change(replicas=[1], isr=[1], leader=1),
+        change(replicas=[1, 2], isr=[2], leader=2),
+    ]  # fmt: skip
+    everywhere(quorum(tmp_path), *RUNNING, gone, first, *clean, gone, dirty, gone, dirty)
+    (one,) = [row for row in audit(tmp_path).findings if row.check == "elections_clean"]
+    assert "(3 times in all, still marked as recovering): a-0." in one.row.message
+    last = 12 + len(RUNNING) + 2 + len(clean) + 3
+    assert [each["offset"] for each in one.row.evidence["elections"]] == [last]
+
+
+@pytest.mark.parametrize(("leader", "who"), [(1, "broker 1"), (-1, "nobody")])
+def test_who_leads_what_was_elected_uncleanly_before_the_records(leader: int, who: str) -> None:
+    (one,) = health(state(RACKS), partition([1], leader=leader, leaderRecoveryState=1)).unclean
+    assert f"before the records at hand, led by {who} now" in _how_unclean(one)

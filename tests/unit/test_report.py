@@ -184,10 +184,20 @@ def test_each_leader_of_an_epoch_is_named() -> None:
     epochs.append(epochs[1] | {"replica": "replicas/3", "leader_id": 4})
     svg = elections.svg(page([replica("1", 1, 50)], epochs=epochs), 500)
     assert svg is not None
-    told = re.findall(r"epoch (\d) from [^\"]*UTC on, led by ([^\"<]*)", svg)
+    told = re.findall(r"epoch (\d) since [^\"]*UTC, led by ([^\"<]*)", svg)
     assert sorted({*told}) == [
         ("1", "node 1"), ("2", "node 1 and node 4"), ("3", "an unknown node"),
     ]  # fmt: skip
+
+
+def test_an_epoch_that_logs_begin_amid_was_led_before() -> None:
+    epochs = [epoch("1", one, one * 10, one * 10 + 9) for one in (1, 2, 3)]
+    epochs[0]["leader_id"] = None
+    for begun, cut in ((0, False), (10, True)):
+        epochs[0]["start_offset"] = begun
+        svg = elections.svg(page([replica("1", 1, 50)], epochs=epochs), 500)
+        assert svg is not None
+        assert re.findall(r"epoch (\d) since before", svg)[:1] == ["1"] * cut
 
 
 # --- the answer ----------------------------------------------------------------------------------

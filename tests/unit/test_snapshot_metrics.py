@@ -334,8 +334,9 @@ def test_what_a_horizon_would_ask_of_each_replica(tmp_path: Path, monkeypatch: A
     """A topic is removed at offset 9: the horizon is 10, 3 stands below it at 8."""
     node_behind(tmp_path)
     gone = deletions_of([(4, 9, START_MS - 1)])
-    monkeypatch.setattr("kraftlog.metrics.tombstones.deletions", lambda one: gone)
-    rows = list(horizon_rows(read(tmp_path), [None]))  # type: ignore[list-item]
+    monkeypatch.setattr("kraftlog.metrics.tombstones.deletions", lambda *_: gone)
+    found = read(tmp_path)
+    rows = list(horizon_rows(found, shared_log(found), [None]))  # type: ignore[list-item]
     told = {row["replica"]: row for row in rows if row["tombstones_go"] == "at once"}
     assert {row["leader_horizon_offset"] for row in told.values()} == {10}
     assert (told["1"]["consumer_outcome"], told["1"]["replica_outcome"]) == ("go on", "go on")
