@@ -35,6 +35,9 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
     bounds = quorum.bounds
     known = quorum.committed_below(label)
     at = min(known, contradicted_from(quorum, label))
+    proving = quorum.comparisons.get((label, quorum.proven_by or label))
+    if proving is not None:
+        at = min([at, *(one.start for one in proving.runs)])
     confirmed = quorum.confirmed_ends.get(label, at)
     if confirmed < min(at, known, quorum.tail_starts.get(label, at)):
         why = f"it carries a tail, and no other copy confirms what it holds from offset {confirmed} on"
@@ -56,12 +59,12 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
 
 def contradicted_from(quorum: Quorum, label: str) -> int:
     """The first offset at which a log differs from what most of the copies hold, else the end of
-    what is committed.
+    what is committed; nothing contradicts the log whose own records prove that.
     """
     departs = (
         run.start
         for comparison in quorum.differing
-        if comparison.one.label == label
+        if comparison.one.label == label != quorum.proven_by
         for run in comparison.runs
         # Most of the copies hold something else there.
         if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)

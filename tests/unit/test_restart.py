@@ -1130,6 +1130,29 @@ def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path
     assert Safety.SAFE not in {one.safety for one in found.values()}
 
 
+@pytest.mark.parametrize("holding, safety", [(12, Safety.SAFE), (9, Safety.UNKNOWN)])
+def test_who_voted_before_a_change_may_have_committed_what_the_voters_lack(
+    holding: int, safety: Safety, tmp_path: Path
+) -> None:
+    """Voters 1 and 2 had committed all up to a snapshot when 1 removed 2, which is not committed: 3 lags
+    behind. Where voter 2 lacks it too, nobody can have committed it.
+    """
+    for node, end in zip(quorum(tmp_path), (13, holding, 7), strict=True):
+        log = [*healthy_log(), voters_batch(12, 2, 1, 3, ms=LATER)]
+        log[1:2] = [replace(log[1], values=log[1].values[:1]), voters_batch(2, 1, 1, 2, 3)]
+        for path in node.folder.glob("0*"):
+            path.unlink()
+        node.segment(0).write_bytes(b"".join(one.raw() for one in log if one.end <= end))
+        node.epochs([(1, 0), (2, 8)][: 1 + (end > 8)])
+        if node.node_id == 1:
+            raw = snapshot(healthy_state(), 2, START_MS + 9000, voters=(1, 2, 3))
+            node.checkpoint(12, 2).write_bytes(raw)
+    rows = found(audit(tmp_path), "voter_holds_committed_data")
+    (told,) = [one.severity for one in rows if one.row.replica == "3"]
+    assert told == ("info" if safety == Safety.SAFE else "warning")
+    assert answers(tmp_path)["3"].safety == safety
+
+
 @pytest.mark.parametrize(
     ("granted", "is_live", "safety"),
     [((1, 3), False, Safety.UNKNOWN), ((1, 3), True, Safety.SAFE), ((1, 2), False, Safety.SAFE)],
