@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kraftlog.plain import voters_text
+from kraftlog.quorum.copy_times import described_key
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -91,6 +92,7 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
     voters `awaited`, of which no copy is at hand, vote for everybody.
     """
     lower, standing = quorum.bounds.lower, []
+    since = {log.label: described_key(quorum, log) for log in quorum.electors}
     for log in quorum.electors:
         if any(one.problem for one in log.evidence.segments):
             continue  # nothing is known of what it holds: `file_readable` tells
@@ -104,7 +106,8 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
         votes = {
             other
             for other, copy, theirs in standing
-            if theirs <= key and quorum.is_among(named, copy.evidence)
+            if max(theirs, since[copy.label]) <= max(key, since[log.label])
+            if quorum.is_among(named, copy.evidence)
         }
         votes |= {node for node, _ in named if node in awaited}
         granting = frozenset({voter, *votes})

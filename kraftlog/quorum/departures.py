@@ -182,7 +182,7 @@ class Departures(Electorate):
         # Whose epoch checkpoint has a newer epoch there has the log of another node.
         own = (one for one in held if not begins_newer(one, newer, run.start))
         holders = {node for one in own if (node := one.evidence.node_id) is not None}
-        is_had = self._is_had_after(log, run.start, newer)
+        is_had = self._is_had_after(log, run.start, newer) or self._is_described_later
         later = is_had or self._unseen_leader(comparison, run)
         found = fate(self._voters_at(log, run.start), holders, self.granted(newer), later)
         if found == Fate.UNCOMMITTED and newer in self._elected_forgetting:
@@ -194,6 +194,13 @@ class Departures(Electorate):
             return Fate.COMMITTED
         replaced = is_told and other.label in self.vouched_for
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
+
+    @cached_property
+    def _is_described_later(self) -> bool:
+        """Whether a describe tells of a leader in a newer epoch than all logs: it may have had anything."""
+        told = self.evidence.described
+        epochs = (log.last_epoch or 0 for log in self.peers)
+        return told is not None and (told.leader_epoch or 0) > max(epochs, default=0)
 
     def _who_forgot(self, log: LogView, offset: int, newer: int) -> frozenset[int]:
         """Who led while a log had its batch at an offset, so that they had it, too, and elected the

@@ -8,17 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.audit.collect import collect
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.committed import committed_in
+from kraftlog.quorum.copy_times import described_alone_from
+from kraftlog.quorum.describe import described_beside
+from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import Kinship, ordered_pairs
 from kraftlog.quorum.ranking import restore_rows
 from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Safety, restarts
 from tests.unit.audit_logs import (
+    LIMITS,
     NO_OP,
     START_MS,
     Batch,
     Node,
     audit,
+    describe,
     healthy_log,
     healthy_state,
     leader_change,
@@ -71,6 +79,22 @@ def test_a_lost_epoch_says_nothing_against_who_lags(ends: int, tmp_path: Path) -
     }
     assert kinships["11", "12"] == kinships["12", "11"] == Kinship.UNCOMMITTED
     assert not [one for one in audit(tmp_path).findings if one.severity == "critical"]
+
+
+@pytest.mark.parametrize("epoch", [3, 5])
+def test_a_leader_that_only_a_describe_tells_of_may_have_had_a_tail(
+    epoch: int, tmp_path: Path
+) -> None:
+    """Of a newer epoch than all logs; and the tail is no copy of what it has committed."""
+    for number in (1, 2, 3):
+        node = written(tmp_path, number, begun(3, 1, (1, 3)), 3, 1)
+    written(tmp_path, 12, healthy_log(), 2, 2)
+    describe(node, 1, epoch, 12)
+    replicas = find_replicas([str(tmp_path)])
+    seen = Quorum(collect(replicas, LIMITS, Redactor(None), described_beside(replicas)))
+    assert seen.tail_starts == {"12": AT}
+    assert seen.never_committed == (frozenset() if epoch == 5 else {"12"})
+    assert described_alone_from(seen) == (11 if epoch == 3 else None)
 
 
 def test_an_epoch_checkpoint_of_a_lost_epoch_says_nothing_against_who_lags(tmp_path: Path) -> None:

@@ -1130,6 +1130,32 @@ def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path
     assert Safety.SAFE not in {one.safety for one in found.values()}
 
 
+@pytest.mark.parametrize("described, is_elected", [(13, False), (9, True)])
+def test_a_voter_that_went_on_since_it_was_copied_elects_nobody_with_less(
+    described: int, is_elected: bool, tmp_path: Path
+) -> None:
+    """Voters 1 and 3 end alike in their copies; by a describe 1 has held all of the leader's log since."""
+    more = Batch(12, 2, (NO_OP,), None, START_MS + 9900)
+    nodes = quorum(tmp_path)
+    nodes[1].append(more)
+    for node in (nodes[0], nodes[2]):
+        node.segment(6).write_bytes(
+            b"".join(one.raw() for one in healthy_log() if 6 <= one.base < 9)
+        )
+    describe(nodes[1], 2, 2, 13, keeping_up=(1, 2))
+    path = nodes[1].home / "quorum-describe"
+    ends = path.read_text().replace("\n3\t13", "\n3\t9").replace("\n1\t13", f"\n1\t{described}")
+    path.write_text(ends)
+    for node in nodes:
+        copied_at(node, START_MS + 11_000)
+    rows = found(audit(tmp_path), "voter_holds_committed_data")
+    losing = [one.row.replica for one in rows if one.severity == "critical"]
+    assert losing == (["1", "3"] if is_elected else [])
+    replicas = find_replicas([str(tmp_path)])
+    told = restarts(Quorum(collect(replicas, LIMITS, Redactor(None), described_beside(replicas))))
+    assert (Safety.UNSAFE in {one.safety for one in told}) == is_elected
+
+
 @pytest.mark.parametrize("holding, safety", [(12, Safety.SAFE), (9, Safety.UNKNOWN)])
 def test_who_voted_before_a_change_may_have_committed_what_the_voters_lack(
     holding: int, safety: Safety, tmp_path: Path

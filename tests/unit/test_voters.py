@@ -326,3 +326,16 @@ def test_a_quorum_state_names_whom_no_voter_set_does(
     assert (found.bounds.upper is None) is bool(named)
     may = {one.replica: one.reason for one in restarts(found)}
     assert ("names node 9, which votes by nothing at hand" in may["2"]) is bool(named)
+
+
+@pytest.mark.parametrize("voters, upper", [((1, 2), None), ((1, 2, 3), 13)])
+def test_half_of_the_voters_may_go_on_without_the_others(
+    voters: tuple[int, ...], upper: int | None, tmp_path: Path
+) -> None:
+    """One of two removes the other one, and commits that alone; one of three needs another one for it."""
+    for node in quorum(tmp_path):
+        node.append(voters_batch(12, 2, *voters, ms=LATER))
+        stopped(node, 13)
+        if node.node_id == voters[-1] or node.node_id not in voters:
+            shutil.rmtree(node.home)
+    assert bounds_of(tmp_path)[1] == upper
