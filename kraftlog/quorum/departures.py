@@ -292,16 +292,16 @@ class Departures(Electorate):
         holds a batch of one and begins behind where the histories part.
         """
         seen = self._starts(self.is_second_history)
-        beside = (
-            self.comparisons[log.label, label]
-            for log in self.peers
-            for label in seen
-            if log.label not in seen
-        )
-        later = [
-            one for one in beside if one.begins_alike and one.common_start > seen[one.other.label]
-        ]
+        others = [log for log in self.peers if log.label not in seen]
+        later = (one for log in others for one in self._holding_behind(log, seen))
         return seen | {one.one.label: one.common_start for one in later}
+
+    def _holding_behind(self, log: LogView, starts: dict[str, int]) -> list[Comparison]:
+        """A log beside each of some that leave the history where it does not reach down to, and of
+        whose side it is, as it holds the same batch behind that.
+        """
+        found = [(self.comparisons[log.label, label], start) for label, start in starts.items()]
+        return [one for one, start in found if one.begins_alike and one.common_start > start]
 
     def _starts(self, is_meant: Callable[[Comparison, DifferingRun], bool]) -> dict[str, int]:
         starts: dict[str, int] = {}
@@ -364,6 +364,8 @@ class Departures(Electorate):
             parted += [
                 one.end_offset - 1 for one in self._voters_snapshots if self.outruns(one, log)
             ]
+            if log.label not in self.tail_starts:
+                parted += [one.common_start for one in self._holding_behind(log, self.tail_starts)]
             if parted:
                 until = min([*parted, found.get(log.label, parted[0])])
                 alike = [min(one.alike_until, found.get(one.other.label, until)) for one in newer]
