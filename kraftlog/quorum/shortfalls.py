@@ -213,13 +213,15 @@ def too_few_hold(quorum: Quorum) -> frozenset[str]:
     """
 
     def lacks(log: LogView) -> bool:
+        if any(one.problem for one in log.evidence.segments):
+            return False  # Nobody knows what it holds.
         end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
-        start = told.get(log.label, quorum.leaves(log.label, end))
-        return start < quorum.bounds.lower and not is_excused(quorum, log, start)
+        start = told[log.label] if log.label in told else quorum.leaves(log.label, end)
+        return (
+            start is not None and start < quorum.bounds.lower and not is_excused(quorum, log, start)
+        )
 
-    told = {
-        one.log.label: one.lacks_from for one in candidates(quorum) if one.lacks_from is not None
-    }
+    told = {one.log.label: one.lacks_from for one in candidates(quorum)}
     lacking = {log.label for log in quorum.electors if lacks(log)}
     for voting in quorum.electing:
         without = [

@@ -22,7 +22,7 @@ from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
-from kraftlog.quorum.shortfalls import LedEpoch, led_beyond, written_alone
+from kraftlog.quorum.shortfalls import LedEpoch, led_beyond, too_few_hold, written_alone
 from kraftlog.report.actions import action_of
 from kraftlog.report.answer import WAIT, answer_of
 from kraftlog.report.headline import headline
@@ -43,6 +43,7 @@ from tests.unit.audit_logs import (
     change,
     copied_at,
     copied_live,
+    deny,
     describe,
     disk_text,
     feature,
@@ -1116,6 +1117,17 @@ def test_a_voter_with_another_history_does_not_hold_what_a_broker_alone_has(
     assert (found["9"].safety, found["9"].lost_from) == (Safety.UNKNOWN, 12)
     assert found["9"].reason.startswith("no voter at hand holds offset 12 any more")
     assert {found[one].safety for one in ("1", "3")} == {Safety.UNKNOWN}
+
+
+def test_nobody_knows_what_a_voter_lacks_that_could_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (damage,) = [one for one in FAULTS if "without one of voters 2 and 3" in one.says]
+    nodes = quorum(tmp_path)
+    damage.damage(nodes)
+    assert too_few_hold(model_of(tmp_path)) == {"2", "3"}
+    deny(monkeypatch, nodes[2])
+    assert too_few_hold(model_of(tmp_path)) == frozenset()
 
 
 def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path) -> None:
