@@ -199,7 +199,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
     epoch = int(log.epochs[log.index_at(run.start)])
     elected = log.elections.get(epoch)
     voters = sorted(elected.voters) if elected else []
-    who = voters_text(voters)
+    who = f" by {voters_text(voters)}" if voters else ""
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
     newer, why = int(other.epochs[other.index_at(run.start)]), _why_two_histories(comparison)
@@ -213,7 +213,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
         f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold different records, and {both}. "
         f"{why} Keep both folders, and find out which one the brokers follow. "
         "Never start nodes of both sides together: what only the other side holds is lost."
-        f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed by {who} in epoch {epoch}. "
+        f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed{who} in epoch {epoch}. "
         f"Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
         {
             "voters": voters,

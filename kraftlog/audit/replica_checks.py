@@ -379,8 +379,8 @@ def _too_few_words(quorum: Quorum, lacking: frozenset[str], them: str) -> str:
     nodes = sorted({one for label in lacking if (one := quorum.node_id(label)) is not None})
     was = "was" if them == "it" else "were"
     they = "it" if them == "it" else "they"
-    named = f"{'voter' if len(nodes) == 1 else 'voters'} {numbers(nodes)}"
+    named = f"{'' if len(nodes) == 1 else 'one of '}{voters_text(nodes)}"
     return (
-        f"No majority can have committed {them} without one of {named}: that one has lost {them}, or its files were copied before {they} {was} written. "
+        f"No majority can have committed {them} without {named}: that one has lost {them}, or its files were copied before {they} {was} written. "
         "Compare the times of the copies, copy these nodes again, and start none of them before you know."
     )

@@ -195,21 +195,24 @@ def _stopping(quorum: Quorum, log: LogView) -> frozenset[str]:
 
 def _holding(quorum: Quorum, one: SnapshotView) -> Iterator[tuple[LogView, int]]:
     """(log, index of its batch) of each log that holds the last offset of a snapshot, the replica's
-    own first. Uncommitted tails are left out, and where the replica's own log is one of them, logs
-    that differ from it below that offset: that finding is of the logs.
+    own first. Uncommitted tails are left out, and so are logs that differ below that offset from the
+    replica's own one, or from one that leads up to the snapshot: that finding is of the logs.
     """
-    end, is_in_own = one.end_offset, False
-    logs = quorum.peers if one.replica not in quorum.foreign else ()
-    own = [quorum.by_label[one.replica]] if logs else []
-    for log in chain(own, (log for log in logs if log.label != one.replica)):
-        index = log.index_at(end - 1) if end > 0 else -1
-        if index < 0 or end > quorum.speaks_until(log, one.replica):
-            continue
-        if log.label == one.replica:
-            is_in_own = True
-        elif is_in_own and quorum.surely_agree(quorum.by_label[one.replica], log) < end:
-            continue
-        yield log, index
+    end, own = one.end_offset, quorum.by_label[one.replica]
+    if end <= 0 or one.replica in quorum.foreign:
+        return
+
+    def speaks(log: LogView) -> bool:
+        return log.index_at(end - 1) >= 0 and end <= quorum.speaks_until(log, one.replica)
+
+    others = [log for log in quorum.peers if log is not own]
+    leads = (log for log in others if log.ends_with(*one.id))
+    usual = own if speaks(own) else next(leads, None)
+    for log in (own, *others):
+        if speaks(log) and (
+            usual is None or log is usual or quorum.surely_agree(usual, log) >= end
+        ):
+            yield log, log.index_at(end - 1)
 
 
 _CLAIMS = "A node that starts from it would claim the wrong history, and may cut its log. Set the file aside."
@@ -226,7 +229,8 @@ _MAY_CLAIM = (
     meaning="""The epoch in a checkpoint's name is not the epoch that the logs have at its last
     offset, or not that of its own batches, or there is none yet, at offset 0; or a log begins there, or behind it, with a batch that no such
     epoch can lie before: each epoch begins with a LeaderChange, and none is followed by an older one. A node that starts from it would claim a history that
-    never was, and might win an election with it. Or the file is right, and the logs have lost what it
+    never was, and might win an election with it. A log that ended before that epoch says nothing against
+    it, unless a majority of the voters did, or the snapshot's own node has not heard of the epoch. Or the file is right, and the logs have lost what it
     holds: voters that lacked committed records were started together, and the others cut theirs.
     Where its batches are of its epoch and its last record is newer than what the logs hold up to where a
     newer epoch begins, the finding says so, with what it has otherwise. A warning is of a file that ends

@@ -91,11 +91,14 @@ class HeldAlike:
 
 @dataclass(frozen=True)
 class Voting:
-    """The copies of one quorum and its voters; what follows from both."""
+    """The copies of one quorum and its voters; what follows from both. `may_change`: records name the
+    voters, so that a leader can add or remove one.
+    """
 
     voters: tuple[int, ...]
     standings: Sequence[CopyStanding]
     agree: Agreement
+    may_change: bool = False
 
     @property
     def majority(self) -> int:
@@ -228,7 +231,8 @@ class Voting:
 
     def largest_possible(self) -> int | None:
         """The end below which a majority could ever have held the log; None where voters whose logs
-        are missing, or whose ends are not proven, could have made a majority of anything.
+        are missing, or whose ends are not proven, could have made a majority of anything. Half of
+        the voters are one as soon as their leader has removed another one, or added one.
         """
         reaches = sorted(
             (
@@ -239,7 +243,8 @@ class Voting:
             reverse=True,
         )
         unknown = len(self.voters) - len(reaches)
-        if not self.voters or unknown >= self.majority:
+        fewest = (len(self.voters) + 1) // 2 if self.may_change else self.majority
+        if not self.voters or unknown >= fewest:
             return None
         return reaches[self.majority - unknown - 1]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kraftlog.plain import voters_text
+from kraftlog.quorum.copy_times import described_key
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -35,6 +36,9 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
     bounds = quorum.bounds
     known = quorum.committed_below(label)
     at = min(known, contradicted_from(quorum, label))
+    proving = quorum.comparisons.get((label, quorum.proven_by or label))
+    if proving is not None:
+        at = min([at, *(one.start for one in proving.runs)])
     confirmed = quorum.confirmed_ends.get(label, at)
     if confirmed < min(at, known, quorum.tail_starts.get(label, at)):
         why = f"it carries a tail, and no other copy confirms what it holds from offset {confirmed} on"
@@ -56,12 +60,12 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
 
 def contradicted_from(quorum: Quorum, label: str) -> int:
     """The first offset at which a log differs from what most of the copies hold, else the end of
-    what is committed.
+    what is committed; nothing contradicts the log whose own records prove that.
     """
     departs = (
         run.start
         for comparison in quorum.differing
-        if comparison.one.label == label
+        if comparison.one.label == label != quorum.proven_by
         for run in comparison.runs
         # Most of the copies hold something else there.
         if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)
@@ -88,6 +92,7 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
     voters `awaited`, of which no copy is at hand, vote for everybody.
     """
     lower, standing = quorum.bounds.lower, []
+    since = {log.label: described_key(quorum, log) for log in quorum.electors}
     for log in quorum.electors:
         if any(one.problem for one in log.evidence.segments):
             continue  # nothing is known of what it holds: `file_readable` tells
@@ -101,7 +106,8 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
         votes = {
             other
             for other, copy, theirs in standing
-            if theirs <= key and quorum.is_among(named, copy.evidence)
+            if max(theirs, since[copy.label]) <= max(key, since[log.label])
+            if quorum.is_among(named, copy.evidence)
         }
         votes |= {node for node, _ in named if node in awaited}
         granting = frozenset({voter, *votes})

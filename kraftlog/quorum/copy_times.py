@@ -7,6 +7,7 @@ reason.
 import numpy as np
 
 from kraftlog.quorum.describe import told_ms
+from kraftlog.quorum.evidence import LastFetch
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -72,7 +73,19 @@ def described_since(quorum: Quorum, log: LogView, lacks_from: int) -> bool:
     if alone is not None and lacks_from >= alone and not _is_copied_later(quorum, log):
         return True
     asked = _asked_beyond(quorum, log, lacks_from)
-    return asked is not None and copy_explains(quorum, log, asked)
+    return asked is not None and copy_explains(quorum, log, asked.fetched_ms)
+
+
+def described_key(quorum: Quorum, log: LogView) -> tuple[int, int]:
+    """How far a node's log went after it was copied, by epoch and end, where a describe tells that it
+    held the leader's: all that was committed, the last of it of that epoch. (0, 0) elsewhere.
+    """
+    described, end = quorum.evidence.described, log.end_offset or 0
+    asked = _asked_beyond(quorum, log, end)
+    if described is None or asked is None or not copy_explains(quorum, log, asked.fetched_ms):
+        return 0, 0
+    is_led = 0 < (described.high_watermark or 0) <= asked.end_offset
+    return (described.leader_epoch or 0, asked.end_offset) if is_led else (0, 0)
 
 
 def described_alone_from(quorum: Quorum) -> int | None:
@@ -81,7 +94,7 @@ def described_alone_from(quorum: Quorum) -> int | None:
     """
     if quorum.told_committed is None:
         return None
-    ends = [log.end_offset or 0 for log in quorum.peers]
+    ends = [quorum.leaves(log.label, log.end_offset or 0) for log in quorum.peers]
     reached = max([*ends, *(one.end_offset for one in quorum.credible_snapshots)], default=0)
     return reached if reached < quorum.bounds.lower else None
 
@@ -98,16 +111,16 @@ def _ms(log: LogView, index: int) -> int:
     return int(log.evidence.log.max_timestamps[log.rows[index]])
 
 
-def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> int | None:
-    """When the node of a copy last asked the leader for what lies beyond an offset, by a describe
-    that names the same disk.
+def _asked_beyond(quorum: Quorum, log: LogView, offset: int) -> LastFetch | None:
+    """What the node of a copy last asked the leader for, where that lies beyond an offset, by a
+    describe that names the same disk.
     """
     described, node = quorum.evidence.described, log.evidence.node_id
     own = log.evidence.directory_id
     disks = [one for one in (described.fetches if described else ()) if one.node_id == node]
     named = [one for one in disks if own in (None, one.directory_id or own)]
     # Of two disks of a node, nothing says which is that of a copy without a directory id.
-    asked = [one.fetched_ms for one in named if len(named) == 1 and one.end_offset > offset]
+    asked = [one for one in named if len(named) == 1 and one.end_offset > offset]
     return next(iter(asked), None)
 
 

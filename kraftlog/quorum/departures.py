@@ -25,6 +25,7 @@ from kraftlog.quorum.ends import begins_newer, known_epoch, noted_vector
 from kraftlog.quorum.epochs import truncation_offset, vector_of
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.snapshots import SnapshotView
 
 
 class Replacement(NamedTuple):
@@ -181,7 +182,7 @@ class Departures(Electorate):
         # Whose epoch checkpoint has a newer epoch there has the log of another node.
         own = (one for one in held if not begins_newer(one, newer, run.start))
         holders = {node for one in own if (node := one.evidence.node_id) is not None}
-        is_had = self._is_had_after(log, run.start, newer)
+        is_had = self._is_had_after(log, run.start, newer) or self._is_described_later
         later = is_had or self._unseen_leader(comparison, run)
         found = fate(self._voters_at(log, run.start), holders, self.granted(newer), later)
         if found == Fate.UNCOMMITTED and newer in self._elected_forgetting:
@@ -193,6 +194,13 @@ class Departures(Electorate):
             return Fate.COMMITTED
         replaced = is_told and other.label in self.vouched_for
         return Fate.UNCOMMITTED if replaced and found == Fate.UNKNOWN else found
+
+    @cached_property
+    def _is_described_later(self) -> bool:
+        """Whether a describe tells of a leader in a newer epoch than all logs: it may have had anything."""
+        told = self.evidence.described
+        epochs = (log.last_epoch or 0 for log in self.peers)
+        return told is not None and (told.leader_epoch or 0) > max(epochs, default=0)
 
     def _who_forgot(self, log: LogView, offset: int, newer: int) -> frozenset[int]:
         """Who led while a log had its batch at an offset, so that they had it, too, and elected the
@@ -280,8 +288,20 @@ class Departures(Electorate):
 
     @cached_property
     def fork_starts(self) -> dict[str, int]:
-        """For each replica with a second history, the offset at which it begins."""
-        return self._starts(self.is_second_history)
+        """For each replica with a second history, the offset at which it begins, or its log, where that
+        holds a batch of one and begins behind where the histories part.
+        """
+        seen = self._starts(self.is_second_history)
+        others = [log for log in self.peers if log.label not in seen]
+        later = (one for log in others for one in self._holding_behind(log, seen))
+        return seen | {one.one.label: one.common_start for one in later}
+
+    def _holding_behind(self, log: LogView, starts: dict[str, int]) -> list[Comparison]:
+        """A log beside each of some that leave the history where it does not reach down to, and of
+        whose side it is, as it holds the same batch behind that.
+        """
+        found = [(self.comparisons[log.label, label], start) for label, start in starts.items()]
+        return [one for one, start in found if one.begins_alike and one.common_start > start]
 
     def _starts(self, is_meant: Callable[[Comparison, DifferingRun], bool]) -> dict[str, int]:
         starts: dict[str, int] = {}
@@ -341,11 +361,34 @@ class Departures(Electorate):
                 if (by := one.parts_by) is not None
                 and (log.label in self.tail_starts or not one.shares_offsets)
             ]
+            parted += [
+                one.end_offset - 1 for one in self._voters_snapshots if self.outruns(one, log)
+            ]
+            if log.label not in self.tail_starts:
+                parted += [one.common_start for one in self._holding_behind(log, self.tail_starts)]
             if parted:
                 until = min([*parted, found.get(log.label, parted[0])])
                 alike = [min(one.alike_until, found.get(one.other.label, until)) for one in newer]
                 found[log.label] = min(until, max([*alike, self._in_snapshots(log, until)]))
         return found
+
+    def outruns(self, snapshot: SnapshotView, log: LogView) -> bool:
+        """Whether a snapshot can be of what the quorum went on with when a log was left behind, which
+        has its last offset in an older epoch: whole, of an epoch above all of that log's, of which
+        its own node has heard; and too few voters hold the log for the others to lack that epoch.
+        """
+        at, own = snapshot.end_offset - 1, self.by_label[snapshot.replica]
+        epoch, voters = snapshot.epoch, () if self.voter_set is None else self.voter_set.ids
+        if log.is_empty or log is own or (log.last_epoch or 0) >= epoch or log.index_at(at) < 0:
+            return False
+        is_whole = snapshot.is_complete and (snapshot.evidence.batches.epochs == epoch).all()
+        lacking = {
+            voter
+            for voter, copies in self.holders.items()
+            if any(one.index_at(at) >= 0 and (one.last_epoch or 0) < epoch for one in copies)
+        }
+        is_able = 2 * len(lacking) < len(voters)
+        return bool(is_whole) and is_able and (known_epoch(own) or 0) >= epoch
 
     def _in_snapshots(self, log: LogView, end: int) -> int:
         """Up to where snapshots hold what a log leads up to, below an offset."""
@@ -375,7 +418,7 @@ class Departures(Electorate):
         for log in sorted(self.peers, key=lambda one: one.last_epoch or 0, reverse=True):
             newer, end = self.newer_than(log), log.end_offset or 0
             shown = [_shown_by(one, found[one.other.label]) for one in newer]
-            if newer and max(shown) < end:
+            if newer and not log.is_empty and max(shown) < end:
                 held = [one.alike_until for one in self._of_voters(log)]
                 voted = [at for at in held if at and self._own_majority(log, at - 1)]
                 end = min(end, max([*shown, *voted, self._in_snapshots(log, end)]))

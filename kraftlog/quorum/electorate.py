@@ -219,7 +219,7 @@ class Electorate(AtHand):
         """The copies as they stand in an election, and how far each pair of them agrees."""
         members = self.voter_set.ids if self.voter_set else ()
         standings = [self._standing(log) for log in self.peers]
-        return Voting(members, standings, self._agree)
+        return Voting(members, standings, self._agree, self.recorded_voters is not None)
 
     def _standing(self, log: LogView) -> CopyStanding:
         voter = log.evidence.node_id if self.is_voter(log.evidence) else None

@@ -33,6 +33,14 @@ epoch is committed (KAFKA-15345), before when all before that was. Up to 3.5 non
 """
 
 
+class _Proof(NamedTuple):
+    """Why everything below an end is committed in the history of a replica, by its own records."""
+
+    replica: str
+    why: str
+    end: int
+
+
 class CutOff(NamedTuple):
     """A snapshot of a history that was cut, as it seems, and a log that goes on without it in a newer
     epoch, from `start` on where that `is_seen`, else from there or below.
@@ -156,6 +164,8 @@ class Quorum(Departures):
 
     def _speaks_to(self, log: LogView, snapshot: SnapshotView) -> int:
         """How far a log speaks against a snapshot."""
+        if self.outruns(snapshot, log):
+            return 0
         goes_to = self.speaks_until(log, snapshot.replica)
         return min(goes_to, self.fork_starts.get(log.label, goes_to))
 
@@ -274,7 +284,17 @@ class Quorum(Departures):
     @cached_property
     def bounds(self) -> Bounds:
         """The committed interval of the quorum."""
-        return self._bounds_by(*self._proven_changes(), *self._proven_epochs())
+        return self._bounds_by(*self._proofs)
+
+    @cached_property
+    def proven_by(self) -> str | None:
+        """The replica whose own records prove the lower bound; None where others do."""
+        why = self.bounds.lower_reason
+        return next((one.replica for one in self._proofs if one.why == why), None)
+
+    @cached_property
+    def _proofs(self) -> list["_Proof"]:
+        return [*self._proven_changes(), *self._proven_epochs()]
 
     @cached_property
     def held_below(self) -> int:
@@ -283,12 +303,12 @@ class Quorum(Departures):
         """
         return self._bounds_by(*self._proven_changes()).lower
 
-    def _bounds_by(self, *found: tuple[str, int]) -> Bounds:
+    def _bounds_by(self, *found: "_Proof") -> Bounds:
         """The committed interval by what is proven otherwise, and by the logs and snapshots. One that
         the logs contradict shows nothing, neither of what is committed nor of how far its replica
         reaches.
         """
-        proofs = dict(found)
+        proofs = {one.why: one.end for one in found}
         ends = dict.fromkeys(self.by_label, 0)
         for one in self.credible_snapshots:
             # A snapshot is only ever made of what is committed.
@@ -333,7 +353,7 @@ class Quorum(Departures):
                     held.end,
                 )
 
-    def _proven_changes(self) -> Iterator[tuple[str, int]]:
+    def _proven_changes(self) -> Iterator["_Proof"]:
         """The changes of voters that were committed before the next one was made, by why that is
         known. Source: Kafka's AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler. Only what
         a new leader itself writes, with its first batch, waits for nothing.
@@ -344,9 +364,9 @@ class Quorum(Departures):
             for (offset, *_), (later, _, row, _) in pairwise(voter_sources.log_voter_records(log)):
                 if row not in openings and later < goes_to:
                     why = f"replica {log.label} holds the next change of voters at offset {later}, which a leader makes only when the one before is committed"
-                    yield why, offset + 1
+                    yield _Proof(log.label, why, offset + 1)
 
-    def _proven_epochs(self) -> Iterator[tuple[str, int]]:
+    def _proven_epochs(self) -> Iterator["_Proof"]:
         """What was committed before the leader of the newest epoch that a log has metadata of wrote
         that, by why that is known. Source: KafkaRaftClient.ListenerContext.maybeFireLeaderChange, 3.0
         to 4.4; QuorumController alone appends metadata, once it is told that it leads.
@@ -359,17 +379,12 @@ class Quorum(Departures):
             wrote = (
                 f"replica {log.label} holds metadata that the leader of epoch {begun.epoch} wrote,"
             )
+            why = f"{wrote} which it does only when all before its epoch is committed"
+            proven = begun.start_offset
             if self._metadata_version(log, begun.epoch, end) >= WAITS_LEVEL:
-                first_end = int(log.evidence.log.last_offsets[begun.row]) + 1
-                yield (
-                    f"{wrote} which it does only when the first record of its epoch is committed",
-                    first_end,
-                )
-            else:
-                yield (
-                    f"{wrote} which it does only when all before its epoch is committed",
-                    begun.start_offset,
-                )
+                why = f"{wrote} which it does only when the first record of its epoch is committed"
+                proven = int(log.evidence.log.last_offsets[begun.row]) + 1
+            yield _Proof(log.label, why, proven)
 
     def _metadata_version(self, log: LogView, epoch: int, until: int) -> int:
         """The newest level of metadata.version that the leader of an epoch of a log surely knew; 0 where
@@ -386,6 +401,14 @@ class Quorum(Departures):
             and (level := one.metadata_version) is not None
         ]
         return max(own, default=(0, 0))[1]
+
+    @property
+    def electing(self) -> list[Voting]:
+        """The voters, and those before each change of them that is not known to be committed: these
+        may have committed what comes before it.
+        """
+        before = self._earlier(self.voting)
+        return [self.voting, *(one for at, one in before if at >= self.bounds.lower)]
 
     def committed_below(self, label: str) -> int:
         """Below which offset what a copy holds is committed, where no other contradicts it."""

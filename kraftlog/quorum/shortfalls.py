@@ -209,19 +209,34 @@ def unheld_from(quorum: Quorum) -> int | None:
 
 def too_few_hold(quorum: Quorum) -> frozenset[str]:
     """The voters' copies that lack what is committed, where they are so many that the others cannot
-    have committed it without one of them.
+    have committed it without one of them, nor those who voted before a change that may not count yet.
     """
-    lacking = {
-        one.log.label
-        for one in candidates(quorum)
-        if one.lacks_from is not None and not is_excused(quorum, one.log, one.lacks_from)
-    }
-    without = [
-        copies for copies in quorum.holders.values() if all(one.label in lacking for one in copies)
-    ]
-    count = len(quorum.voter_set.ids) if quorum.voter_set else 0
-    enough = len(without) > count - quorum.bounds.majority
-    return frozenset(one.label for copies in without for one in copies if enough)
+
+    def lacks(log: LogView) -> bool:
+        if any(one.problem for one in log.evidence.segments):
+            return False  # Nobody knows what it holds.
+        end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
+        start = told[log.label] if log.label in told else quorum.leaves(log.label, end)
+        return (
+            start is not None and start < quorum.bounds.lower and not is_excused(quorum, log, start)
+        )
+
+    told = {one.log.label: one.lacks_from for one in candidates(quorum)}
+    lacking = {log.label for log in quorum.electors if lacks(log)}
+    for voting in quorum.electing:
+        without = [
+            copies
+            for copies in voting.at_hand.values()
+            if all(one.label in lacking for one in copies)
+        ]
+        if len(without) <= len(voting.voters) - voting.majority:
+            return frozenset()
+    return frozenset(
+        one.label
+        for copies in quorum.holders.values()
+        for one in copies
+        if all(each.label in lacking for each in copies)
+    )
 
 
 def beyond_voters(quorum: Quorum, log: LogView) -> int | None:

@@ -300,6 +300,8 @@ def _departs(quorum: Quorum, held: Held, image: Image) -> tuple[int, int]:
     label, end = held.label, held.end_offset
     start = quorum.leaves(label, image.end_offset)
     pair = quorum.comparisons.get((label, image.replica))
+    if pair is not None:
+        start = max(start, min(pair.alike_until, image.end_offset))
     runs = [one for one in pair.runs if one.start < image.end_offset] if pair else []
     if not runs or start < runs[0].start:
         return start, end

@@ -19,7 +19,8 @@ class Voter:
     """One copy of a voter's log. `boots` is False where the node does not start with it.
 
     `held_end_offset` is how far it holds what is committed, `electorate` are the voters that its
-    own log names: it stands where it is among them, and counts their votes.
+    own log names: it stands where it is among them, and counts their votes. `described_end` is how
+    far its node went after it was copied, by a describe: it stands with that, and grants nobody less.
     """
 
     label: str
@@ -29,6 +30,12 @@ class Voter:
     electorate: Members
     directory_id: str | None = None
     boots: bool = True
+    described_end: tuple[int, int] = (0, 0)
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The (epoch, offset) that its node votes with."""
+        return max(self.log_end, self.described_end)
 
     def counts(self, other: "Voter") -> bool:
         """Whether the vote of another one, or its own, is one among its voters."""
@@ -53,7 +60,7 @@ def vote_end(extent: Extent) -> SnapshotId:
     return extent.truncated_to_latest_snapshot().log_end
 
 
-def grants(voter_end: SnapshotId, candidate_end: SnapshotId) -> bool:
+def grants(voter_end: tuple[int, int], candidate_end: tuple[int, int]) -> bool:
     """Whether a voter that has not voted in this epoch grants its vote."""
     return candidate_end >= voter_end
 
@@ -78,7 +85,7 @@ def outcomes(
             and candidate.counts(one)
             and (one is candidate or one.voter_id != candidate.voter_id)
         ]
-        granted = [one for one in others if grants(one.log_end, candidate.log_end)]
+        granted = [one for one in others if grants(one.reach, candidate.reach)]
         refused = tuple(one.label for one in others if one not in granted)
         votes = len({one.voter_id for one in granted})
         can_win: bool | None = stands and votes >= majority

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
+from kraftlog.quorum.copy_times import described_key
 from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -87,6 +88,7 @@ class Plans:
                 self.quorum.electorates[log.label],
                 log.evidence.directory_id,
                 self.boots[log.label].boots,
+                described_key(self.quorum, log),
             )
             for log in self.quorum.electors
             if not log.unreadable_end

@@ -512,6 +512,10 @@ class _Judge:
                     if run.start >= lower:
                         at = f"offset {run.same_epoch_at} in the same epoch, which no start mends"
                     yield Safety.UNSAFE, f"it differs from replica {other} at {at}", None
+        begun = quorum.fork_starts.get(log.label)
+        if begun and begun == log.start_offset:
+            why = f"it holds another history, which parts from that of the other copies below offset {begun}"
+            yield Safety.UNSAFE, why, begun
         if (one := quorum.replaced.get(log.label)) is not None:
             other = called(quorum, quorum.by_label[one.replica])
             began = f"epoch {one.newer_epoch} began at offset {one.newer_start} by the leader-epoch-checkpoint of {other}"
@@ -531,7 +535,7 @@ class _Judge:
             else:
                 yield Safety.UNKNOWN, f"{cut}, and may have been committed", start
         elif log.label in quorum.confirmed_ends and quorum.own_snapshot_end(log.label) < end:
-            why = f"another copy goes on from its end in the midst of a newer epoch: records below offset {end} are cut, and may have been committed"
+            why = f"the others went on in a newer epoch without the end of its log, from where on is out of sight: records below offset {end} are cut, and may have been committed"
             yield Safety.UNKNOWN, why, None
 
     def _discarded(

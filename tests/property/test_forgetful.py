@@ -22,7 +22,7 @@ from tests.property import raft
 from tests.property.test_histories import write
 from tests.unit.audit_logs import LIMITS
 
-SEEDS = range(60)
+SEEDS = (*range(60), 1772)
 
 
 def forgetful(seed: int) -> raft.Quorum:

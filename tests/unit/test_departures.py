@@ -2,20 +2,31 @@
 by a snapshot that a leader went on without.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from kraftlog.audit.collect import collect
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.committed import committed_in
+from kraftlog.quorum.copy_times import described_alone_from
+from kraftlog.quorum.describe import described_beside
+from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import Kinship, ordered_pairs
 from kraftlog.quorum.ranking import restore_rows
+from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Safety, restarts
 from tests.unit.audit_logs import (
+    LIMITS,
     NO_OP,
     START_MS,
     Batch,
     Node,
     audit,
+    describe,
     healthy_log,
     healthy_state,
     leader_change,
@@ -70,6 +81,22 @@ def test_a_lost_epoch_says_nothing_against_who_lags(ends: int, tmp_path: Path) -
     assert not [one for one in audit(tmp_path).findings if one.severity == "critical"]
 
 
+@pytest.mark.parametrize("epoch", [3, 5])
+def test_a_leader_that_only_a_describe_tells_of_may_have_had_a_tail(
+    epoch: int, tmp_path: Path
+) -> None:
+    """Of a newer epoch than all logs; and the tail is no copy of what it has committed."""
+    for number in (1, 2, 3):
+        node = written(tmp_path, number, begun(3, 1, (1, 3)), 3, 1)
+    written(tmp_path, 12, healthy_log(), 2, 2)
+    describe(node, 1, epoch, 12)
+    replicas = find_replicas([str(tmp_path)])
+    seen = Quorum(collect(replicas, LIMITS, Redactor(None), described_beside(replicas)))
+    assert seen.tail_starts == {"12": AT}
+    assert seen.never_committed == (frozenset() if epoch == 5 else {"12"})
+    assert described_alone_from(seen) == (11 if epoch == 3 else None)
+
+
 def test_an_epoch_checkpoint_of_a_lost_epoch_says_nothing_against_who_lags(tmp_path: Path) -> None:
     written(tmp_path, 1, begun(4, 1, (1, 3), 12), 4, 1)
     written(tmp_path, 11, healthy_log(), 4, 1)
@@ -78,23 +105,95 @@ def test_an_epoch_checkpoint_of_a_lost_epoch_says_nothing_against_who_lags(tmp_p
     assert quorum_of(tmp_path).replaced == {}
 
 
-@pytest.mark.parametrize("is_pruned", [False, True])
-def test_a_snapshot_tells_that_it_was_committed_before_a_fork(
-    is_pruned: bool, tmp_path: Path
-) -> None:
-    """Whose log begins behind the fork holds the fork's first offset in its snapshot."""
+@pytest.mark.parametrize("begins", [0, AT, 11, 12])
+def test_a_snapshot_tells_that_it_was_committed_before_a_fork(begins: int, tmp_path: Path) -> None:
+    """Whose log begins behind the fork holds the fork's first offset in its snapshot. Where it holds a
+    batch of the fork, it is of that side, and the log that leads up to its snapshot bears that out.
+    """
     written(tmp_path, 1, begun(3, 1, (1, 2)), 3, 1)
     more = [*healthy_log(), Batch(12, 2, (NO_OP,), None, LATER)]
-    voter = written(tmp_path, 2, more[-1:] if is_pruned else more, 2, 3, 12)
+    voter = written(tmp_path, 2, [one for one in more if one.base >= begins], 2, 3, 12)
     written(tmp_path, 3, healthy_log(), 2, 3)
     seen = quorum_of(tmp_path)
     assert seen.never_committed == frozenset()
-    assert seen.fork_starts == ({"3": AT} if is_pruned else {"2": AT, "3": AT})
-    told = {one.replica: one.safety for one in restarts(seen)}
-    assert told["3"] == Safety.UNSAFE
+    assert seen.fork_starts == {"3": AT} | ({"2": max(AT, begins)} if begins < 12 else {})
+    told = {one.replica: one for one in restarts(seen)}
+    assert told["3"].safety == Safety.UNSAFE
+    if begins < 12:
+        other = (
+            "it holds another history, which parts from that of the other copies below offset 11"
+        )
+        why = (
+            other
+            if begins == 11
+            else f"from offset {AT} on it holds another history than replica 1"
+        )
+        assert (told["2"].safety, told["2"].reason) == (Safety.UNSAFE, why)
     row = next(one for one in restore_rows(seen) if one["replica"] == "2")
     refused = f"its snapshot {voter.checkpoint(12, 2).name} does not count: a newer epoch than 2 begins at offset {AT} of 1"
-    assert (refused in row["reasons"]) == is_pruned
+    assert (refused in row["reasons"]) == (begins > 0)
+    result = audit(tmp_path)
+    assert not found(result, "snapshot_epoch_agrees")
+    by = "" if begins == AT else " by voters 1, 2 and 3"
+    texts = [one.row.message for one in found(result, "committed_data_consistent")]
+    assert begins > AT or f"records there, committed{by} in epoch 2." in "".join(texts)
+
+
+def fetched_anew(root: Path, number: int, heard: int, epoch: int = 3) -> Node:
+    """A node that the leader of an epoch has sent a snapshot, and nothing else yet."""
+    node = written(root, number, [], heard, -1)
+    node.checkpoint(11, epoch).write_bytes(snapshot(healthy_state(), epoch, LATER))
+    node.segment(11).write_bytes(b"")
+    return node
+
+
+@pytest.mark.parametrize("heard, stale", [(3, (12,)), (3, (2, 12)), (2, (12,)), (3, (2, 3))])
+def test_a_snapshot_of_a_newer_epoch_outruns_a_log_that_was_left_behind(
+    heard: int, stale: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Its last offset is of an older epoch in a log that ends before that epoch began: a tail, unless
+    the snapshot's own node has not heard of the epoch, or a majority of the voters has not.
+    """
+    fetched_anew(tmp_path, 1, heard)
+    for number in stale:
+        written(tmp_path, number, healthy_log(), 2, 2)
+    seen, is_outrun = quorum_of(tmp_path), heard == 3 and stale != (2, 3)
+    told = found(audit(tmp_path), "snapshot_epoch_agrees")
+    assert [one.row.replica for one in told] == ([] if is_outrun else ["1"])
+    assert seen.confirmed_ends == (dict.fromkeys(map(str, stale), 0) if is_outrun else {})
+    plan = recovered(seen)
+    assert (plan.image.end_offset, plan.image.epoch) == ((11, 3) if is_outrun else (12, 2))
+    if is_outrun:
+        assert plan.proven.offset == seen.bounds.lower == 11
+        assert sorted(label for label, _ in plan.unseen) == sorted(map(str, stale))
+        why = "the others went on in a newer epoch without the end of its log, from where on is out of sight: records below offset 12 are cut, and may have been committed"
+        assert {one.reason for one in restarts(seen) if one.replica != "1"} == {why}
+
+
+def test_what_one_log_proves_is_not_proven_of_another_history(tmp_path: Path) -> None:
+    """Voters 3, 4 and 5 had lost their disks when they elected voter 2; 5 may have led later."""
+    every = (1, 2, 3, 4, 5)
+    anew = [leader_change(0, 7, 2, LATER, (2, 3, 4), every)]
+    empty = [written(tmp_path, number, [], 8, -1) for number in (3, 4)]
+    for node in empty:
+        node.segment(0).write_bytes(b"")
+    nodes = [written(tmp_path, 1, healthy_log(), 8, -1, 12), *empty]
+    nodes += [written(tmp_path, number, anew, 7, 2) for number in (2, 11)]
+    for node in nodes:
+        state = json.loads((node.folder / "quorum-state").read_text())
+        node.quorum_state(**state | {"currentVoters": [{"voterId": one} for one in every]})
+    seen = quorum_of(tmp_path)
+    assert (seen.bounds.lower, seen.proven_by) == (8, "1")
+    assert (committed_in(seen, "1").offset, committed_in(seen, "11").offset) == (8, 0)
+    plan = recovered(seen)
+    assert (plan.image.epoch, plan.proven.offset) == (7, 0)
+    (left,) = plan.left_out
+    assert (left.replica, left.start_offset, left.cause, left.committed) == (
+        "1",
+        0,
+        Cause.UNPROVEN,
+        8,
+    )
 
 
 @pytest.mark.parametrize("heard, found", [(2, {"1": AT}), (3, {"1": AT}), (4, {})])

@@ -22,7 +22,7 @@ from kraftlog.quorum.describe import COLUMNS, described_beside
 from kraftlog.quorum.evidence import QuorumEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
-from kraftlog.quorum.shortfalls import LedEpoch, led_beyond, written_alone
+from kraftlog.quorum.shortfalls import LedEpoch, led_beyond, too_few_hold, written_alone
 from kraftlog.report.actions import action_of
 from kraftlog.report.answer import WAIT, answer_of
 from kraftlog.report.headline import headline
@@ -43,6 +43,7 @@ from tests.unit.audit_logs import (
     change,
     copied_at,
     copied_live,
+    deny,
     describe,
     disk_text,
     feature,
@@ -1118,6 +1119,17 @@ def test_a_voter_with_another_history_does_not_hold_what_a_broker_alone_has(
     assert {found[one].safety for one in ("1", "3")} == {Safety.UNKNOWN}
 
 
+def test_nobody_knows_what_a_voter_lacks_that_could_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (damage,) = [one for one in FAULTS if "without one of voters 2 and 3" in one.says]
+    nodes = quorum(tmp_path)
+    damage.damage(nodes)
+    assert too_few_hold(model_of(tmp_path)) == {"2", "3"}
+    deny(monkeypatch, nodes[2])
+    assert too_few_hold(model_of(tmp_path)) == frozenset()
+
+
 def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path) -> None:
     """Voter 1 alone, which has a snapshot of it."""
     (damage,) = [one for one in FAULTS if "without one of voters 2 and 3" in one.says]
@@ -1128,6 +1140,55 @@ def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path
         "too few voters hold what is committed below offset 12: that is lost, or the voters were copied too early: copy them again"
     )
     assert Safety.SAFE not in {one.safety for one in found.values()}
+
+
+@pytest.mark.parametrize("described, is_elected", [(13, False), (9, True)])
+def test_a_voter_that_went_on_since_it_was_copied_elects_nobody_with_less(
+    described: int, is_elected: bool, tmp_path: Path
+) -> None:
+    """Voters 1 and 3 end alike in their copies; by a describe 1 has held all of the leader's log since."""
+    more = Batch(12, 2, (NO_OP,), None, START_MS + 9900)
+    nodes = quorum(tmp_path)
+    nodes[1].append(more)
+    for node in (nodes[0], nodes[2]):
+        node.segment(6).write_bytes(
+            b"".join(one.raw() for one in healthy_log() if 6 <= one.base < 9)
+        )
+    describe(nodes[1], 2, 2, 13, keeping_up=(1, 2))
+    path = nodes[1].home / "quorum-describe"
+    ends = path.read_text().replace("\n3\t13", "\n3\t9").replace("\n1\t13", f"\n1\t{described}")
+    path.write_text(ends)
+    for node in nodes:
+        copied_at(node, START_MS + 11_000)
+    rows = found(audit(tmp_path), "voter_holds_committed_data")
+    losing = [one.row.replica for one in rows if one.severity == "critical"]
+    assert losing == (["1", "3"] if is_elected else [])
+    replicas = find_replicas([str(tmp_path)])
+    told = restarts(Quorum(collect(replicas, LIMITS, Redactor(None), described_beside(replicas))))
+    assert (Safety.UNSAFE in {one.safety for one in told}) == is_elected
+
+
+@pytest.mark.parametrize("holding, safety", [(12, Safety.SAFE), (9, Safety.UNKNOWN)])
+def test_who_voted_before_a_change_may_have_committed_what_the_voters_lack(
+    holding: int, safety: Safety, tmp_path: Path
+) -> None:
+    """Voters 1 and 2 had committed all up to a snapshot when 1 removed 2, which is not committed: 3 lags
+    behind. Where voter 2 lacks it too, nobody can have committed it.
+    """
+    for node, end in zip(quorum(tmp_path), (13, holding, 7), strict=True):
+        log = [*healthy_log(), voters_batch(12, 2, 1, 3, ms=LATER)]
+        log[1:2] = [replace(log[1], values=log[1].values[:1]), voters_batch(2, 1, 1, 2, 3)]
+        for path in node.folder.glob("0*"):
+            path.unlink()
+        node.segment(0).write_bytes(b"".join(one.raw() for one in log if one.end <= end))
+        node.epochs([(1, 0), (2, 8)][: 1 + (end > 8)])
+        if node.node_id == 1:
+            raw = snapshot(healthy_state(), 2, START_MS + 9000, voters=(1, 2, 3))
+            node.checkpoint(12, 2).write_bytes(raw)
+    rows = found(audit(tmp_path), "voter_holds_committed_data")
+    (told,) = [one.severity for one in rows if one.row.replica == "3"]
+    assert told == ("info" if safety == Safety.SAFE else "warning")
+    assert answers(tmp_path)["3"].safety == safety
 
 
 @pytest.mark.parametrize(

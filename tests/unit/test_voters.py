@@ -351,3 +351,16 @@ def test_where_nobody_led_for_long_a_copy_may_be_from_then(tmp_path: Path, late_
     describe(nodes[2], 3, 3, 15)
     severities = {one.severity for one in found(audit(tmp_path), "voter_holds_committed_data")}
     assert severities == ({"critical"} if late_ms else {"info"})
+
+
+@pytest.mark.parametrize("voters, upper", [((1, 2), None), ((1, 2, 3), 13)])
+def test_half_of_the_voters_may_go_on_without_the_others(
+    voters: tuple[int, ...], upper: int | None, tmp_path: Path
+) -> None:
+    """One of two removes the other one, and commits that alone; one of three needs another one for it."""
+    for node in quorum(tmp_path):
+        node.append(voters_batch(12, 2, *voters, ms=LATER))
+        stopped(node, 13)
+        if node.node_id == voters[-1] or node.node_id not in voters:
+            shutil.rmtree(node.home)
+    assert bounds_of(tmp_path)[1] == upper

@@ -1,0 +1,62 @@
+"""The plan of a new quorum over histories in memory, of which some disks are at hand: what it calls
+proven was committed, what it says was not committed was not, and whatever was committed and is not
+kept is told to be left out, or to be out of sight.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from kraftlog.audit.collect import collect
+from kraftlog.config import default_thresholds
+from kraftlog.decode.redaction import Redactor
+from kraftlog.errors import InputError
+from kraftlog.log.directory import find_replicas
+from kraftlog.quorum.model import Quorum
+from kraftlog.recover.source import Cause, recovered
+from tests.property import raft
+from tests.property.test_forgetful import forgetful
+from tests.property.test_histories import write
+from tests.unit.audit_logs import LIMITS
+
+
+def _copied(quorum: raft.Quorum, root: Path, share: float) -> Quorum:
+    disks = quorum.nodes | quorum.observers
+    for number, disk in disks.items():
+        if disk.epoch and quorum.random.random() < share:
+            write(quorum, number, disk, root)
+    key = Redactor(b"k" * 32)
+    replicas = find_replicas([str(root)])
+    return Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_committed_is_kept_or_told(seed: int, tmp_path: Path) -> None:
+    quorum = raft.history(seed, observers=2, waits=True)
+    logs = {str(one): disk.log for one, disk in (quorum.nodes | quorum.observers).items()}
+    try:
+        seen = _copied(quorum, tmp_path, 0.7)
+        plan = recovered(seen)
+    except InputError:
+        return
+    kept = {*enumerate(logs[plan.image.replica][: plan.image.end_offset])}
+    told = set()
+    for one in plan.left_out:
+        span = range(one.start_offset, one.end_offset)
+        held = {(at, logs[one.replica][at]) for at in span}
+        assert one.cause != Cause.UNCOMMITTED or not held & quorum.ever
+        assert not held & kept
+        told |= held
+    for log in seen.logs:
+        lacking = {*enumerate(logs[log.label])} & quorum.ever - kept - told
+        assert not lacking, log.label
+
+
+@pytest.mark.parametrize("seed", [*range(20), 2855, 2881, 20760])
+def test_what_is_proven_was_committed(seed: int, tmp_path: Path) -> None:
+    """Also where voters have forgotten what they held, and both sides committed what they hold."""
+    quorum = forgetful(seed)
+    plan = recovered(_copied(quorum, tmp_path, 0.95))
+    log = (quorum.nodes | quorum.observers)[int(plan.image.replica)].log
+    proven = log[: plan.proven.offset]
+    assert quorum.ever >= {*enumerate(proven)} or quorum.cannot_be_undone(proven)
