@@ -214,12 +214,12 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
                 text += f" If all of these run, their copies may only be older than {them}: copy all voters again."
         elif explained and described_alone_from(quorum) is not None:
             text += f" No copy at hand holds all of that: the copies are older than {quorum.told_by}, or have lost {them}. Copy the voters again: what they lack then is lost."
-            if quorum.evidence.remembered is not None:
+            if (before := quorum.evidence.remembered) is not None:
                 severity = "warning"
-                text += " The lake still has it: kraftlog changes tells what it was."
-        elif (before := quorum.evidence.set_back.get(one.log.label)) is not None:
+                text += f" The lake still has it: kraftlog changes --since {before.run} tells what it was."
+        elif (most := quorum.evidence.set_back.get(one.log.label)) is not None:
             severity = "warning"
-            text += f" Run {before[1]} of this lake read its log up to offset {before[0]}: the disk was set back, or this copy is older than that run. {_SET_BACK}"
+            text += f" Run {most[1]} of this lake read its log up to offset {most[0]}: the disk was set back, or this copy is older than that run. {_SET_BACK}"
         elif explained:
             text += f" {_excused_words(quorum, one.lacks_from, them)}"
         elif is_apart:
@@ -336,7 +336,10 @@ def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:
         own = int(log.evidence.log.epochs[row])
         words = _NOT_THEIRS
         if described.run is not None:
-            words = _WENT_ON_WITHOUT if own > (epoch or 0) else _NOT_ANY_MORE
+            lost = (
+                f"{_WENT_ON_WITHOUT} kraftlog changes --since {described.run} tells what differs."
+            )
+            words = lost if own > (epoch or 0) else _NOT_ANY_MORE
         yield BadRow(
             label,
             f"{sentence(called(quorum, log))} holds a record of epoch {own} at offset {at}. "
@@ -357,7 +360,7 @@ _NOT_THEIRS = (
 _NOT_ANY_MORE = "The files are older copies, or have lost it. Copy all voters again, and start no node before you know."
 _WENT_ON_WITHOUT = (
     "What was committed there is lost, and the quorum went on without it: its disks were set back, or it was begun anew from less. "
-    "kraftlog changes tells what differs. Keep all folders and backups."
+    "Keep all folders and backups. Where that was meant, as after kraftlog recover, go on in a new lake."
 )
 
 
