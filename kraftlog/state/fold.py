@@ -393,24 +393,23 @@ class _Fold:
         is_marked = recovery[self._last(self.first | (told & (recovery != -1)))] == 1
         found: Flags = elects & (recovery == 1)
         again = elects & is_marked & ~found & (self._of_records("replicas") < 0)
-        for at in np.flatnonzero(again).tolist():
-            known = (self._named_before(at, name, told) for name in (_ISR, _ELR))
-            found[at] = not any(leader[at] in held for held in known)
+        at = np.flatnonzero(again)
+        if len(at):
+            known = [self._named_before(at, name, told) for name in (_ISR, _ELR)]
+            each = zip(leader[at].tolist(), *known, strict=True)
+            found[at] = [one not in isr and one not in elr for one, isr, elr in each]
         return found
 
-    def _named_before(self, at: int, name: str, told: Flags) -> list[int]:
-        """What a list was before an event, by the records."""
-        events = self.events
-        while not self.first[at]:
-            at -= 1
-            kind = int(events.kinds[at])
-            if kind <= TOPIC_WENT or (kind == CLEAR and name == _ELR):
-                break
-            if told[at]:
-                held = events.payload[name][int(events.source[at])].as_py()
-                if held is not None or kind == PUT:
-                    return held or []
-        return []
+    def _named_before(self, at: Longs, name: str, told: Flags) -> list[frozenset[int]]:
+        """What a list was before each of some events, by the records."""
+        kinds, payload = self.events.kinds, self.events.payload[name]
+        is_named = np.append(payload.is_valid().to_numpy(zero_copy_only=False), False)
+        named = told & (is_named[self.events.source] | (kinds == PUT))
+        empty = (kinds <= TOPIC_WENT) | ((kinds == CLEAR) & (name == _ELR))
+        last = self._before(self._last(self.first | named | empty))[at]
+        source = np.where(named[last] & ~self.first[at], self.events.source[last], -1)
+        lists = {one: frozenset(payload[one].as_py() or ()) for one in {*source.tolist()} - {-1}}
+        return [lists.get(one, frozenset()) for one in source.tolist()]
 
     def one_by_one(self) -> tuple[pa.Table, list[Applied]]:
         """The partitions left over, by the definition, and their records. Their transactions are
