@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pyarrow.dataset as ds
 
-from kraftlog.quorum.describe import refuted_at
+from kraftlog.quorum.describe import refuted_at, vouches_for
 from kraftlog.quorum.evidence import Described
 from kraftlog.quorum.model import Quorum
 from kraftlog.tables.lake import Lake
@@ -69,13 +69,18 @@ def _told_by(lake: Lake, shown: _Shown) -> Described | None:
 
 
 def _is_held(told: Described, quorum: Quorum) -> bool:
-    """Whether a copy, or a snapshot that counts, holds all that was committed then."""
+    """Whether a copy holds all that was committed then; or may hold it, as it begins later, or is a
+    snapshot, where no log of a later leader lacks it.
+    """
     mark, epoch = told.high_watermark or 0, told.leader_epoch or 0
-    logs = (log for log in quorum.peers if (log.end_offset or 0) >= mark)
+    refuted = [log for log in quorum.peers if refuted_at(told, log) is not None]
+    holding = [log for log in quorum.peers if log not in refuted and (log.end_offset or 0) >= mark]
+    if any(vouches_for(told, log) for log in holding):
+        return True
+    if any((log.last_epoch or 0) > epoch for log in refuted):
+        return False
     snapshots = (one for one in quorum.credible_snapshots if one.end_offset >= mark)
-    return any(refuted_at(told, log) is None for log in logs) or any(
-        one.epoch >= epoch for one in snapshots
-    )
+    return bool(holding) or (not refuted and any(one.epoch >= epoch for one in snapshots))
 
 
 def _set_back(quorum: Quorum, shown: Sequence[_Shown]) -> Iterator[tuple[str, tuple[int, int]]]:

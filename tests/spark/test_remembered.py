@@ -19,6 +19,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     leader_change,
     quorum,
+    snapshot,
 )
 
 LATER_MS = START_MS + 60_000
@@ -110,3 +111,23 @@ def test_a_disk_that_was_set_back(tmp_path: Path, run: Callable[..., Judged]) ->
     ((severity, message),) = told(run(nodes))
     assert severity == "warning"
     assert "Run 1 of this lake read its log up to offset 12: the disk was set back" in message
+
+
+def test_what_is_out_of_sight_holds_nothing_that_a_later_leader_lacks(
+    tmp_path: Path, run: Callable[..., Judged]
+) -> None:
+    nodes = quorum(tmp_path / "in")
+    run(nodes)
+    later = [Batch(base, 3, (NO_OP,), None, LATER_MS + 500 * base) for base in range(8, 14)]
+    for node in nodes:
+        set_back(node, leader_change(7, 3, 1, LATER_MS), *later)
+    pruned = nodes[0]
+    for path in (pruned.segment(0), pruned.segment(6), pruned.checkpoint(6, 1)):
+        path.unlink()
+    pruned.segment(13).write_bytes(later[-1].raw())
+    pruned.checkpoint(13, 3).write_bytes(snapshot(healthy_log()[1:2], 3, LATER_MS + 6_000))
+    pruned.epochs([(3, 13)])
+    found = told(run(nodes))
+    assert all("the quorum went on without it" in why for _, why in found)
+    assert len(found) == 2
+    assert not told(run([pruned])), "nothing tells what it holds there"
