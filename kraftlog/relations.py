@@ -30,6 +30,12 @@ def moment(milliseconds: float) -> datetime | None:
         return None
 
 
+def moment_text(milliseconds: float) -> str:
+    """The same in words; the number itself where no calendar holds it."""
+    at = moment(milliseconds)
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else str(milliseconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A name, a grain ("one row per …") and a schema whose fields carry comments."""

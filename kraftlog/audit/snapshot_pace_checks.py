@@ -19,7 +19,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import kept_snapshots
 from kraftlog.quorum.settings import BETWEEN, INTERVAL, number_of
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.relations import moment
+from kraftlog.relations import moment_text
 from kraftlog.state.shapes import METADATA_VERSION
 
 SLACK = 2
@@ -170,15 +170,10 @@ def forward(quorum: Quorum) -> Iterator[BadRow]:
                 yield BadRow(
                     log.label,
                     f"Snapshot {after.evidence.name} is later in the log than {one.evidence.name}, but older by its header. "
-                    f"By their headers, its last record is of {_told(times[1])}, and that of the earlier snapshot of {_told(times[0])}. "
+                    f"By their headers, its last record is of {moment_text(times[1] or 0)}, and that of the earlier snapshot of {moment_text(times[0] or 0)}. "
                     "A clock was set back, or a header was changed. "
                     "Retention by time takes the wrong snapshot for the older one: check the clocks.",
                     after.path,
                     offset=after.end_offset,
                     evidence={"header_timestamps": list(times)},
                 )
-
-
-def _told(stamp: int | None) -> str:
-    at = moment(stamp or 0)
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else str(stamp)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.plain import host_port
-from kraftlog.relations import moment
+from kraftlog.relations import moment_text
 from kraftlog.state.codes import (
     ACL_OPERATIONS,
     CONFIG_RESOURCES,
@@ -252,15 +252,10 @@ def _value(name: str, value: Any) -> str:
     if name == "endPoints":
         return _listeners(value)
     if name.endswith("Timestamp"):
-        return _time(value)
+        return moment_text(value)
     if value is None:
         return "nothing"
     return repr(value) if isinstance(value, str) else str(value)
-
-
-def _time(milliseconds: int) -> str:
-    at = moment(milliseconds)
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else str(milliseconds)
 
 
 def _listeners(endpoints: Any) -> str:
@@ -294,7 +289,7 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "scram_credentials": lambda value: f"is added, {value['iterations']} iterations",
     "client_quotas": lambda value: f"is set to {value['value']}",
     "delegation_tokens": lambda value: (
-        f"is made, renewers {value['renewers']}, expires {_time(value['expirationTimestamp'])}"
+        f"is made, renewers {value['renewers']}, expires {moment_text(value['expirationTimestamp'])}"
     ),
     "brokers": lambda value: (
         f"registers with epoch {value['brokerEpoch']}, rack {value['rack'] or 'none'}, {_listeners(value['endPoints'])}, {'fenced' if value['fenced'] else 'unfenced'}"

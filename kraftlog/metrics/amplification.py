@@ -92,7 +92,7 @@ class Bursts:
         self.log = log
         every = list(events)
         offsets = np.array([one.offset for one in every], np.int64)
-        is_told = log.holds(offsets) if len(log) else np.zeros(len(every), np.bool_)
+        is_told = log.holds(offsets)
         self.events = [every[at] for at in np.flatnonzero(is_told)]
         offsets = offsets[is_told]
         rows = np.searchsorted(log.base_offsets, offsets + 1, "left") - 1

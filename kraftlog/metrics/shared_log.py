@@ -78,7 +78,8 @@ class SharedLog:
         known: no record tells of it.
         """
         rows = np.searchsorted(self.base_offsets, offsets, "right") - 1
-        found: Flags = (rows >= 0) & (offsets <= self.last_offsets[rows])
+        found: Flags = rows >= 0
+        found[found] = offsets[found] <= self.last_offsets[rows[found]]
         return found
 
     def bytes_between(self, start: int, end: int) -> int:

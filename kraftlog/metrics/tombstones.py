@@ -82,7 +82,7 @@ class Deletions:
 def deletions(log: SharedLog, every: Lives) -> Deletions:
     """The deletions that the log holds: of objects whose last value is one of its records."""
     at = np.flatnonzero(every.gone & ~every.last_based)
-    at = at[log.holds(every.ended[at] - 1)] if len(log) else at[:0]
+    at = at[log.holds(every.ended[at] - 1)]
     return Deletions(
         every.last_began[at] - 1,
         every.ended[at] - 1,

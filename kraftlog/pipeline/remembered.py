@@ -27,6 +27,8 @@ def with_memory(quorum: Quorum, lake: Lake, number: int) -> Quorum:
     if told is not None and _is_held(told, quorum):
         told = None
     set_back = dict(_set_back(quorum, shown))
+    if told is None and not set_back:
+        return quorum
     return Quorum(replace(quorum.evidence, remembered=told, set_back=set_back))
 
 
@@ -73,11 +75,12 @@ def _is_held(told: Described, quorum: Quorum) -> bool:
     snapshot, where no log of a later leader lacks it.
     """
     mark, epoch = told.high_watermark or 0, told.leader_epoch or 0
-    refuted = [log for log in quorum.peers if refuted_at(told, log) is not None]
-    holding = [log for log in quorum.peers if log not in refuted and (log.end_offset or 0) >= mark]
+    refuted = {log.label: log for log in quorum.peers if refuted_at(told, log) is not None}
+    reaching = (log for log in quorum.peers if (log.end_offset or 0) >= mark)
+    holding = [log for log in reaching if log.label not in refuted]
     if any(vouches_for(told, log) for log in holding):
         return True
-    if any((log.last_epoch or 0) > epoch for log in refuted):
+    if any((log.last_epoch or 0) > epoch for log in refuted.values()):
         return False
     snapshots = (one for one in quorum.credible_snapshots if one.end_offset >= mark)
     return bool(holding) or (not refuted and any(one.epoch >= epoch for one in snapshots))
@@ -85,8 +88,11 @@ def _is_held(told: Described, quorum: Quorum) -> bool:
 
 def _set_back(quorum: Quorum, shown: Sequence[_Shown]) -> Iterator[tuple[str, tuple[int, int]]]:
     """The replicas whose disks held more than their copies do now, by the runs that showed most."""
+    most: dict[tuple[int | None, str | None], tuple[int, int]] = {}
+    for one in shown:
+        most[one.disk] = max(most.get(one.disk, (0, 0)), one[:2])
     for log in quorum.peers:
         disk = log.evidence.node_id, log.evidence.directory_id
-        most = max((one[:2] for one in shown if one.disk == disk), default=(0, 0))
-        if None not in disk and most[0] > (log.end_offset or 0):
-            yield log.label, most
+        held = most.get(disk, (0, 0))
+        if None not in disk and held[0] > (log.end_offset or 0):
+            yield log.label, held

@@ -293,7 +293,7 @@ class Quorum(Departures):
         return next((one.replica for one in self._proofs if one.why == why), None)
 
     @cached_property
-    def _proofs(self) -> list["_Proof"]:
+    def _proofs(self) -> list[_Proof]:
         return [*self._proven_changes(), *self._proven_epochs()]
 
     @cached_property
@@ -303,7 +303,7 @@ class Quorum(Departures):
         """
         return self._bounds_by(*self._proven_changes()).lower
 
-    def _bounds_by(self, *found: "_Proof") -> Bounds:
+    def _bounds_by(self, *found: _Proof) -> Bounds:
         """The committed interval by what is proven otherwise, and by the logs and snapshots. One that
         the logs contradict shows nothing, neither of what is committed nor of how far its replica
         reaches.
@@ -353,7 +353,7 @@ class Quorum(Departures):
                     held.end,
                 )
 
-    def _proven_changes(self) -> Iterator["_Proof"]:
+    def _proven_changes(self) -> Iterator[_Proof]:
         """The changes of voters that were committed before the next one was made, by why that is
         known. Source: Kafka's AddVoterHandler, RemoveVoterHandler and UpdateVoterHandler. Only what
         a new leader itself writes, with its first batch, waits for nothing.
@@ -366,7 +366,7 @@ class Quorum(Departures):
                     why = f"replica {log.label} holds the next change of voters at offset {later}, which a leader makes only when the one before is committed"
                     yield _Proof(log.label, why, offset + 1)
 
-    def _proven_epochs(self) -> Iterator["_Proof"]:
+    def _proven_epochs(self) -> Iterator[_Proof]:
         """What was committed before the leader of the newest epoch that a log has metadata of wrote
         that, by why that is known. Source: KafkaRaftClient.ListenerContext.maybeFireLeaderChange, 3.0
         to 4.4; QuorumController alone appends metadata, once it is told that it leads.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.property.raft import Node as Disk
-from tests.property.raft import shared
+from tests.property.raft import granted_by, shared
 from tests.unit.audit_logs import (
     NO_OP,
     NO_PRODUCERS,
@@ -22,11 +22,9 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     disk_text,
-    disk_uuid,
     leader_change,
-    text,
     topic,
-    uvarint,
+    voters_record,
 )
 
 OPENING = 3
@@ -100,23 +98,10 @@ class DynamicQuorum:
             return
         epoch = one.epoch + 1
         asked = [n for n in voters if n == candidate or self.random.random() < 0.6]
-        votes = set()
-        for voter in asked:
-            other = self.disks.get(voter)
-            if (
-                other is None
-                or other.epoch > epoch
-                or (other.epoch == epoch and other.voted not in (None, candidate))
-            ):
-                continue
-            if other.epoch < epoch:
-                other.epoch, other.voted, other.leads = epoch, None, False
-            if voter == candidate or other.key <= one.key:
-                other.voted = candidate
-                votes.add(voter)
+        votes = granted_by(self.disks, candidate, epoch, asked)
         if candidate in votes and len(votes) > len(voters) // 2:
             one.leads = True
-            self.granted[epoch], self.leaders[epoch] = frozenset(votes), candidate
+            self.granted[epoch], self.leaders[epoch] = votes, candidate
             self.electorates[epoch] = voters
             if self.random.random() < 0.97:
                 if self.changed_at(one.log) < 0:
@@ -171,12 +156,9 @@ class DynamicQuorum:
             return
         number = self.random.choice(leaders)
         leader, follower = self.disks[number], self.disks[self.random.choice(followers)]
-        if follower.epoch > leader.epoch:
+        common = follower.follow(leader)
+        if common is None:
             return
-        if follower.epoch < leader.epoch:
-            follower.epoch, follower.voted = leader.epoch, None
-        common = shared(follower.log, leader.log)
-        del follower.log[common:]
         end = max(common + self.random.randint(1, 4), OPENING)
         follower.log += leader.log[common:end]
         self.commit(number)
@@ -232,16 +214,7 @@ def dynamic(seed: int, losing: bool = False) -> DynamicQuorum:
 
 
 def _voters(voters: Voters) -> tuple[int, bytes]:
-    places = b"\x02" + text("CONTROLLER") + text("host") + struct.pack(">H", 9093) + b"\0"
-    each = b"".join(
-        struct.pack(">i", node_of(one))
-        + disk_uuid(one)
-        + places
-        + struct.pack(">hh", 0, 1)
-        + b"\0\0"
-        for one in sorted(voters, key=node_of)
-    )
-    return 6, struct.pack(">h", 0) + uvarint(len(voters) + 1) + each + b"\0"
+    return 6, voters_record([(node_of(one), one) for one in sorted(voters, key=node_of)])
 
 
 _VERSION = 5, struct.pack(">hh", 0, 1) + b"\0"
@@ -298,12 +271,8 @@ def write_disk(quorum: DynamicQuorum, number: int, root: Path) -> None:
             node.checkpoint(0, 0).unlink()
     node.segment(start).write_bytes(b"".join(one.raw() for one in log if one.base >= start))
     begins = {one.epoch: one.base for one in reversed(log) if one.base >= start}
-    if start and start not in begins.values():
-        begins[disk.log[start - 1]] = (
-            start  # Kafka keeps the epoch that goes on, or has ended there
-        )
-        if start < len(disk.log):
-            begins = {one.epoch: one.base for one in reversed(log) if one.base >= start}
+    if start == len(disk.log) > 0:
+        begins = {disk.log[-1]: start}  # Kafka keeps the epoch that has ended there.
     node.epochs(sorted(begins.items()))
     if draw.random() < quorum.stopped and log:
         (node.folder / f"{len(disk.log):020d}.snapshot").write_bytes(NO_PRODUCERS)

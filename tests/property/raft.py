@@ -7,6 +7,7 @@ leader writes each place once. Source: KIP-595; Raft's safety argument.
 """
 
 import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kraftlog.quorum.bounds import CopyStanding
@@ -27,6 +28,19 @@ class Node:
     @property
     def key(self) -> tuple[int, int]:
         return (self.log[-1] if self.log else 0, len(self.log))
+
+    def follow(self, leader: "Node") -> int | None:
+        """Take a leader's epoch and cut what differs: so much of both logs is the same; None where its
+        own epoch is newer.
+        """
+        if self.epoch > leader.epoch:
+            return None
+        if self.epoch < leader.epoch:
+            self.epoch, self.voted = leader.epoch, None
+        common = shared(self.log, leader.log)
+        del self.log[common:]
+        self.known = min(self.known, common)  # Less than it knew: somebody has forgotten.
+        return common
 
 
 @dataclass
@@ -75,21 +89,10 @@ class Quorum:
         while self.forgets and epoch in self.leaders:
             epoch += 1  # A record is still known by its place and epoch.
         asked = [n for n in self.nodes if n == candidate or self.random.random() < 0.6]
-        votes = set()
-        for voter in asked:
-            other = self.nodes[voter]
-            if other.epoch > epoch or (
-                other.epoch == epoch and other.voted not in (None, candidate)
-            ):
-                continue
-            if other.epoch < epoch:
-                other.epoch, other.voted, other.leads = epoch, None, False
-            if voter == candidate or other.key <= one.key:
-                other.voted = candidate
-                votes.add(voter)
+        votes = granted_by(self.nodes, candidate, epoch, asked)
         if len(votes) >= self.majority and candidate in votes:
             one.leads = True
-            self.granted[epoch] = frozenset(votes)
+            self.granted[epoch] = votes
             self.leaders[epoch] = candidate
             if self.random.random() < 0.97:  # else it stops before its first write
                 one.log.append(epoch)
@@ -116,13 +119,9 @@ class Quorum:
             return
         leader = self.nodes[self.random.choice(leaders)]
         follower = nodes[self.random.choice(followers)]
-        if follower.epoch > leader.epoch:
+        common = follower.follow(leader)
+        if common is None:
             return
-        if follower.epoch < leader.epoch:
-            follower.epoch, follower.voted = leader.epoch, None
-        common = shared(follower.log, leader.log)
-        del follower.log[common:]
-        follower.known = min(follower.known, common)  # Less than it knew: somebody has forgotten.
         follower.log += leader.log[common : common + self.random.randint(1, 4)]
         self.commit(leader)
         follower.known = max(follower.known, min(leader.known, len(follower.log)))
@@ -146,6 +145,27 @@ class Quorum:
             if votes >= self.majority and one.log[: len(prefix)] != prefix:
                 return False
         return True
+
+
+def granted_by(
+    disks: Mapping[int, Node], candidate: int, epoch: int, asked: Iterable[int]
+) -> frozenset[int]:
+    """Who of those that are asked grants a candidate its vote; a disk that is gone grants nothing."""
+    votes = set()
+    for voter in asked:
+        other = disks.get(voter)
+        if (
+            other is None
+            or other.epoch > epoch
+            or (other.epoch == epoch and other.voted not in (None, candidate))
+        ):
+            continue
+        if other.epoch < epoch:
+            other.epoch, other.voted, other.leads = epoch, None, False
+        if voter == candidate or other.key <= disks[candidate].key:
+            other.voted = candidate
+            votes.add(voter)
+    return frozenset(votes)
 
 
 def shared(one: list[int], other: list[int]) -> int:

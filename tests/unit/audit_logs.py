@@ -273,16 +273,21 @@ def kraft_voters(
     """A KRaftVoters record of voters, each with the directory of its number, or so many above that,
     these levels of kraft.version, and a listener of that name.
     """
+    return voters_record([(one, one + disks) for one in voters], levels, listener)
+
+
+def voters_record(
+    members: Sequence[tuple[int, int]],
+    levels: tuple[int, int] = (0, 1),
+    listener: str = "CONTROLLER",
+) -> bytes:
+    """The same of voters' ids and the numbers of their directories."""
     places = b"\x02" + text(listener) + text("host") + struct.pack(">H", 9093) + b"\0"
     each = b"".join(
-        struct.pack(">i", one)
-        + disk_uuid(one + disks)
-        + places
-        + struct.pack(">hh", *levels)
-        + b"\0\0"
-        for one in voters
+        struct.pack(">i", one) + disk_uuid(disk) + places + struct.pack(">hh", *levels) + b"\0\0"
+        for one, disk in members
     )
-    return struct.pack(">h", 0) + uvarint(len(voters) + 1) + each + b"\0"
+    return struct.pack(">h", 0) + uvarint(len(members) + 1) + each + b"\0"
 
 
 def voters_batch(base: int, epoch: int, *voters: int, ms: int = START_MS, disks: int = 0) -> Batch:
