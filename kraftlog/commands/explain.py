@@ -49,7 +49,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 @command(
     "explain",
-    "the timeline of a topic, partition, broker, config, principal or offset range",
+    "the timeline of a topic, partition, broker, config, principal, quota or offset range",
     _DESCRIPTION,
     arguments=_arguments,
     examples="""

@@ -6,7 +6,7 @@ created again under one name are one subject, told one after the other.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kraftlog.errors import UsageError
@@ -19,36 +19,47 @@ from kraftlog.state.state import Change
 TOPIC, BROKER = 2, 4
 RESOURCES = {name.replace(" ", "-"): number for number, name in CONFIG_RESOURCES.items()}
 """Resource types of configs, each as one `--entity-type` of `kafka-configs`."""
-_TABLES = {
-    "topic": ("topics", "partitions", "configs"),
-    "partition": ("topics", "partitions"),
-    "broker": ("brokers", "configs"),
-    "controller": ("controllers", "voters"),
-    "config": ("configs",),
-    "principal": ("acls", "scram_credentials", "client_quotas", "delegation_tokens"),
-    "feature": ("features",),
-    "offsets": (),
+QUOTA_ENTITIES = ("client-id", "user", "ip")
+"""What a quota can be of. Source: Kafka's ClientQuotaEntity."""
+Naming = Callable[[Data], Iterable[str]]
+"""A row of a table → what a person calls it by."""
+
+
+def _users_of(value: Data) -> Iterator[str]:
+    """The principal that a quota is of."""
+    return (
+        f"User:{one['entityName']}"
+        for one in value["entity"]
+        if one["entityType"] == "user" and one["entityName"] is not None
+    )
+
+
+def _entities(value: Data) -> Iterator[str]:
+    """All that a quota is of: `user/ann`, `client-id/` for the default of all."""
+    return (f"{one['entityType']}/{one['entityName'] or ''}" for one in value["entity"])
+
+
+_TABLES: Mapping[str, Mapping[str, Naming | None]] = {
+    "topic": {"topics": lambda value: (value["name"],), "partitions": None, "configs": None},
+    "partition": {"topics": None, "partitions": None},
+    "broker": {"brokers": lambda value: (str(value["brokerId"]),), "configs": None},
+    "controller": {
+        "controllers": lambda value: (str(value["controllerId"]),),
+        "voters": lambda value: (str(value["voterId"]),),
+    },
+    "config": {"configs": None},
+    "principal": {
+        "acls": lambda value: (value["principal"],),
+        "scram_credentials": lambda value: (f"User:{value['name']}",),
+        "client_quotas": _users_of,
+        "delegation_tokens": lambda value: (value["owner"], value["requester"], *value["renewers"]),
+    },
+    "quota": {"client_quotas": _entities},
+    "feature": {"features": lambda value: (value["name"],)},
+    "offsets": {},
 }
-
-
-def _quota_names(value: Data) -> list[str]:
-    entity = {one["entityType"]: one["entityName"] for one in value["entity"]}
-    return [f"User:{entity['user']}"] if entity.get("user") is not None else []
-
-
-_NAMES: Mapping[str, Callable[[Data], Iterable[str]]] = {
-    "topics": lambda value: (value["name"],),
-    "brokers": lambda value: (str(value["brokerId"]),),
-    "controllers": lambda value: (str(value["controllerId"]),),
-    "voters": lambda value: (str(value["voterId"]),),
-    "features": lambda value: (value["name"],),
-    "acls": lambda value: (value["principal"],),
-    "scram_credentials": lambda value: (f"User:{value['name']}",),
-    "client_quotas": _quota_names,
-    "delegation_tokens": lambda value: (value["owner"], value["requester"], *value["renewers"]),
-}
-"""What a person calls the rows of a table by."""
-FORMS = "topic NAME, partition NAME-N, broker ID, controller ID, config topic/NAME, principal User:NAME, feature NAME, or offsets A-B"
+"""The tables that a kind of subject lives in, and how their rows are called where that is by a name."""
+FORMS = "topic NAME, partition NAME-N, broker ID, controller ID, config topic/NAME, principal User:NAME, quota client-id/NAME, feature NAME, or offsets A-B"
 _OFFSETS = re.compile(r"(\d+)(?:\s*(?:-|\.\.|to)\s*(\d+))?")
 _PARTITION = re.compile(r"(.+)-(\d+)")
 
@@ -77,6 +88,9 @@ class Subject:
             key = f" {self.key}" if self.key else ""
             whose = CONFIG_RESOURCES[self.number]
             return f"config{key} of {whose} {self.name or '(default of all)'}"
+        if self.kind == "quota":
+            entity, _, name = self.name.partition("/")
+            return f"quotas of {entity} {name or '(default)'}"
         return f"{self.kind} {self.name}"
 
     @property
@@ -102,8 +116,8 @@ class Subject:
         if self.kind == "config":
             whose = change.table == "configs" and change.key[:2] == (self.number, self.name)
             return whose and self.key in (None, change.key[2])
-        if self.kind == "principal":
-            return self.name in names_in(change)
+        if self.kind in ("principal", "quota"):
+            return self.name in names_in(change, self.kind)
         if self.kind == "feature":
             return change.table == "features" and change.key == (self.name,)
         if change.table == "configs":
@@ -123,15 +137,18 @@ class Subject:
         return self.kind == "topic" and change.key[:2] == (TOPIC, topic)
 
 
-def names_in(change: Change) -> set[str]:
-    """How a person calls what a change is about, before and after, where that has a name."""
-    either = (change.before, change.after)
-    return {name for one in either if one for name in _NAMES[change.table](one)}
+def names_in(change: Change, kind: str) -> set[str]:
+    """How a person who asks for a kind of subject calls what a change is about, before and after,
+    where that has a name.
+    """
+    named = _TABLES[kind].get(change.table) or (lambda value: ())
+    return {name for one in (change.before, change.after) if one for name in named(one)}
 
 
 def every(kind: str) -> Subject:
     """All that a kind of subject has a name for; it lives in no table where the kind has none."""
-    return Subject("every", kind, frozenset(_TABLES[kind]) & _NAMES.keys())
+    named = (table for table, naming in _TABLES[kind].items() if naming is not None)
+    return Subject("every", kind, frozenset(named))
 
 
 def subject_of(words: Sequence[str]) -> Subject:
@@ -185,6 +202,10 @@ def _named(kind: str, name: str) -> Subject:
         return Subject(kind, name, tables, number=int(found[2]), key=found[1])
     if kind == "config":
         return _config(name, tables)
+    if kind == "quota" and name.partition("/")[0] not in QUOTA_ENTITIES:
+        raise UsageError(
+            f"{name!r} is no entity of a quota: write quota client-id/NAME, user/NAME or ip/NAME, without a NAME for the default"
+        )
     if kind == "principal" and ":" not in name:
         name = f"User:{name}"
     return Subject(kind, name, tables)

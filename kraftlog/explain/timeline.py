@@ -279,7 +279,10 @@ def nearest_names(subject: Subject, history: History) -> list[str] | None:
     if not asked.tables:
         return None
     there = {
-        name for one in history(asked)[1] for change in one.changes for name in names_in(change)
+        name
+        for one in history(asked)[1]
+        for change in one.changes
+        for name in names_in(change, kind)
     }
     if name in there:
         return None

@@ -19,7 +19,7 @@ from kraftlog.report.terminal import console_on
 def print_timeline(title: str, entries: Iterable[Entry], *, is_whole: bool = True) -> int:
     """Print every entry; returns how many there were. `is_whole`: all that is at hand was read."""
     console = console_on()
-    console.print(Text(printable(title), style="bold"))
+    console.print(Text(printable(f"{title}, times in UTC"), style="bold"))
     count = 0
     labels: tuple[str, ...] = (MAIN,)
     for held, one in _told_once(entries):

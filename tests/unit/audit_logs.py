@@ -195,8 +195,9 @@ def change_directories(broker: int, epoch: int, directories: Sequence[int]) -> b
     return b"\x01\x11\x02" + struct.pack(">iq", broker, epoch) + _log_dirs(2, directories)
 
 
-def quota(user: str, value: float) -> bytes:
-    entity = uvarint(2) + text("user") + text(user) + b"\0"
+def quota(name: str | None, value: float, kind: str = "user") -> bytes:
+    named = b"\0" if name is None else text(name)
+    entity = uvarint(2) + text(kind) + named + b"\0"
     key = text("producer_byte_rate")
     return b"\x01\x0e\x00" + entity + key + struct.pack(">d?", value, False) + b"\0"
 

@@ -22,6 +22,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     leader_change,
     quorum,
+    quota,
     register_broker,
     topic,
 )
@@ -172,6 +173,7 @@ def test_a_line_with_a_date_that_is_none_is_passed_over() -> None:
         (("principal", "bobby"), "know no principal User:bobby, but User:bob"),
         (("broker", "77"), "know no broker 77, but 11"),
         (("feature", "zzz"), "know no feature zzz"),
+        (("quota", "user/bobby"), "know no quota user/bobby, but user/bob"),
     ],
 )
 @pytest.mark.parametrize("form", ["table", "json"])
@@ -179,10 +181,39 @@ def test_of_what_nothing_is_known_the_nearest_names_are_told(
     words: tuple[str, ...], said: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for node in quorum(tmp_path):
-        records = (acl(1, "t", "User:bob"), register_broker(11, 13))
+        records = (acl(1, "t", "User:bob"), register_broker(11, 13), quota("bob", 1.0))
         node.append(Batch(12, 2, records, None, START_MS + 9000))
     assert main(["explain", *words, "--input", str(tmp_path), "--format", form]) == 0
     assert capsys.readouterr().err.endswith(f"the records at hand {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("what", "named", "value"),
+    [
+        ("client-id/app", "client-id app", 1.0),
+        ("client-id/", "client-id (default)", 2.0),
+        ("ip/::1", "ip ::1", 3.0),
+    ],
+)
+def test_a_quota_is_told_by_what_it_is_of(
+    what: str, named: str, value: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = quota("app", 1.0, "client-id"), quota(None, 2.0, "client-id"), quota("::1", 3.0, "ip")
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, records, None, START_MS + 9000))
+    told = explained(capsys, "quota", what, "--input", str(tmp_path))
+    assert told.startswith(f"quotas of {named}, times in UTC\n")
+    assert [line.strip() for line in told.splitlines() if "is set" in line] == [
+        f"quota producer_byte_rate of {named} is set to {value}"
+    ]
+
+
+def test_a_quota_of_nothing_that_has_one_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quorum(tmp_path)
+    assert main(["explain", "quota", "topic/a", "--input", str(tmp_path)]) == 2
+    assert "write quota client-id/NAME, user/NAME or ip/NAME" in capsys.readouterr().err
 
 
 def test_a_name_that_is_there_is_not_said_to_be_unknown(
