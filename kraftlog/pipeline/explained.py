@@ -3,7 +3,7 @@ of a range of offsets each record.
 
 In: a lake and a subject. Out: the `Moment`s that `explain` would read from the files, and what the
 newest run knew of leaders and committed offsets. Rows are filtered where they are read. A version's
-end names no record, so that a removal is told without its type where several could be meant.
+end names no record: where several types could be meant, the records at that offset tell which.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -130,7 +130,12 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
         for one in _steps(lake, subject)
         if one.change.after is not None or (one.lineage, one.offset) not in holes
     ]
-    records = _Records(lake, run_id, subject) if subject.kind == "offsets" else None
+    if subject.kind == "offsets":
+        chosen = (ds.field("offset") >= subject.first) & (ds.field("offset") < subject.end)
+    else:
+        removals = sorted({one.offset - 1 for one in found if one.record_type is None})
+        chosen = ds.field("offset").isin(pa.array(removals, pa.int64()))
+    records = _Records(lake, run_id, chosen)
     for lineage in sorted(forks, key=lambda name: (name != MAIN, name)):
         at: dict[tuple[int, int], list[_Step]] = {}
         for one in found:
@@ -141,38 +146,40 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
             replace(one, batch_leader_epoch=_epoch_at(epochs, one, frozenset(forks)))
             for one in told
         ]
-        if records is not None:
+        if subject.kind == "offsets" or any(one.record_type == REMOVAL for one in told):
             known = [
                 (row["start_offset"], row["end_offset"])
                 for row in stretches
                 if row["lineage"] == lineage
             ]
             every = list(records.moments(lineage, forks, known))
-            told = _with_records(told, every)
+            types = {one.offset: one.record_type for one in every}
+            told = [_named(one, types) for one in told]
+            told = _with_records(told, every) if subject.kind == "offsets" else told
         yield from told
+
+
+def _named(one: Moment, types: Mapping[int, str]) -> Moment:
+    """A removal with the type of the record at its offset, where that is not a transaction's end."""
+    found = types.get(one.offset, REMOVAL)
+    is_told = one.record_type != REMOVAL or found in TRANSACTION_TYPES
+    return one if is_told else replace(one, record_type=found)
 
 
 def _with_records(told: list[Moment], every: list[Moment]) -> list[Moment]:
     """What versions tell, and the records that change nothing when they are read, as one log."""
-    types = {one.offset: one.record_type for one in every}
-    named = [
-        replace(one, record_type=types.get(one.offset, REMOVAL))
-        if one.record_type == REMOVAL and types.get(one.offset) not in TRANSACTION_TYPES
-        else one
-        for one in told
-    ]
-    changing = {one.offset for one in named if one.offset == one.seen_offset}
-    named += [one for one in every if one.offset not in changing]
-    return sorted(named, key=lambda one: (one.seen_offset, bool(one.changes), one.offset))
+    changing = {one.offset for one in told if one.offset == one.seen_offset}
+    told = told + [one for one in every if one.offset not in changing]
+    return sorted(told, key=lambda one: (one.seen_offset, bool(one.changes), one.offset))
 
 
 @dataclass(frozen=True)
 class _Records:
-    """The records of a range of offsets, each as a moment that changes nothing."""
+    """The records at some offsets, each as a moment that changes nothing."""
 
     lake: Lake
     run_id: str
-    subject: Subject
+    chosen: ds.Expression
 
     def moments(
         self, lineage: str, forks: Mapping[str, int], known: Sequence[Range]
@@ -196,11 +203,8 @@ class _Records:
         """The records with these offsets, whoever holds them; of the control records also what they
         say, as leaders are told by it.
         """
-        inside = (ds.field("offset") >= self.subject.first) & (
-            ds.field("offset") < self.subject.end
-        )
         tables = [
-            self.lake.rows(name, columns, inside)
+            self.lake.rows(name, columns, self.chosen)
             for name, columns in (("records", _ENVELOPE), ("control_records", None))
             if self.lake.exists(name)
         ]
@@ -208,10 +212,8 @@ class _Records:
 
     @cached_property
     def _batches(self) -> pa.Table:
-        """The batches of logs with these offsets: who holds which."""
-        inside = (ds.field("last_offset") >= self.subject.first) & (
-            ds.field("base_offset") < self.subject.end
-        )
+        """The batches of logs with these records: who holds which."""
+        inside = ds.field("batch_id").isin(pc.unique(self._held.column("batch_id")))
         in_logs = (ds.field("file_kind") == names.LOG) & ds.field("crc_valid")
         columns = ["replica", "batch_id", "base_offset"]
         return self.lake.rows("batches", columns, inside & in_logs)

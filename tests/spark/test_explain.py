@@ -12,7 +12,7 @@ from kraftlog.config import load_options
 from kraftlog.pipeline.steps import run_steps
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
-from tests.unit.audit_logs import healthy_log, quorum
+from tests.unit.audit_logs import START_MS, Batch, config, healthy_log, quorum, remove_topic, topic
 
 Row = dict[str, Any]
 SUBJECTS = {
@@ -70,8 +70,7 @@ def test_the_same_from_the_lake_as_from_the_files(
         rows = told(capsys, subject, "--lake", str(lake))
         assert files, subject
         assert [_shown(row) for row in rows] == [_shown(row) for row in files], subject
-        if subject.startswith("offsets"):
-            assert [row["record_type"] for row in rows] == [row["record_type"] for row in files]
+        assert [row["record_type"] for row in rows] == [row["record_type"] for row in files]
 
 
 def test_both_say_alike_what_nothing_tells(
@@ -100,6 +99,23 @@ def test_what_a_hole_ends_is_not_told_to_be_removed(
     )
     assert [_shown(row) for row in rows] == [_shown(row) for row in files]
     assert not [text for row in rows for text in row["text"] if "removed" in text]
+
+
+def test_what_removed_a_config_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It goes by a record of its own, or with its topic."""
+    copies, lake = tmp_path / "copies", str(tmp_path / "lake")
+    values = (config(2, "z", "retention.ms", one) for one in ("1", None, "2"))
+    records = (topic("z", 9), *values, remove_topic(9))
+    for node in quorum(copies):
+        for at, one in enumerate(records):
+            node.append(Batch(12 + at, 2, (one,), None, START_MS + 9000 + at))
+    options = load_options({"input": [str(copies)], "lake": lake})
+    run_steps(InProcess, options, "decode", "materialize", "audit")
+    for where in (["--input", str(copies)], ["--lake", lake]):
+        rows = told(capsys, "config topic/z", *where)
+        kinds = ["CONFIG_RECORD", "CONFIG_RECORD", "CONFIG_RECORD", "REMOVE_TOPIC_RECORD"]
+        assert [row["record_type"] for row in rows] == kinds
+        assert [row["offset"] for row in rows] == [13, 14, 15, 16]
 
 
 def test_of_what_is_not_there_both_tell_nothing(

@@ -227,9 +227,10 @@ def fence_broker(broker: int, epoch: int) -> bytes:
     return b"\x01\x07\x00" + struct.pack(">iq", broker, epoch) + b"\0"
 
 
-def config(resource_type: int, resource: str, name: str, value: str) -> bytes:
+def config(resource_type: int, resource: str, name: str, value: str | None) -> bytes:
     head = b"\x01\x04\x00" + bytes([resource_type])
-    return head + text(resource) + text(name) + text(value) + b"\0"
+    said = b"\0" if value is None else text(value)
+    return head + text(resource) + text(name) + said + b"\0"
 
 
 def feature(name: str, level: int) -> bytes:
