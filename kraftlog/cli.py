@@ -61,8 +61,8 @@ def _unknown(arguments: list[str], chosen: argparse.Namespace) -> str:
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:
-    """All commands and their options; for those that look at one replica only their own family:
-    what the others import takes longer than most of their answers.
+    """All commands and their options, or those of one command alone; for those that look at one
+    replica only their own family is imported: the others take longer than most of their answers.
     """
     parser = OptionParser(
         prog="kraftlog",
@@ -81,7 +81,8 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     declared = [one for family in _families(command) for one in commands_in(family)]
-    add_commands(commands, (*declared, *manual.about(parser)))
+    asked = [one for one in declared if one.name.partition(" ")[0] == command]
+    add_commands(commands, asked or (*declared, *manual.about(parser)))
     return parser
 
 
