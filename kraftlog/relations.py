@@ -152,7 +152,12 @@ EPOCHS = relation(
     column("start_timestamp", TIMESTAMP, "base timestamp of the first batch"),
     column("batch_count", LONG, "number of batches"),
     column("size_bytes", LONG, "size of the batches"),
-    column("leader_id", INT, "leader by the epoch's LeaderChange record; null without one"),
+    column(
+        "leader_id",
+        INT,
+        "leader by the epoch's LeaderChange record, here or in another copy, or by a quorum-state; null where nothing tells",
+    ),
+    column("has_leader_change", BOOL, "whether its first batch is its LeaderChange record"),
 )
 
 REPLICAS = relation(

@@ -15,7 +15,7 @@ from kraftlog.relations import Row
 @dataclass(frozen=True, slots=True)
 class Elected:
     """A leader epoch, and its first offset at hand: where it begins, or a later one. `leader_id` is
-    None where no record names the leader.
+    None where nothing at hand names the leader.
     """
 
     epoch: int
@@ -25,7 +25,7 @@ class Elected:
 
     def as_row(self, change: str) -> Row:
         """A row of `changes`."""
-        who = "nobody that a record names" if self.leader_id is None else self.leader_id
+        who = "nobody that the copies name" if self.leader_id is None else self.leader_id
         text = f"leader {who} in epoch {self.epoch}, from offset {self.start_offset} on"
         if not self.begins_there:
             text = (
@@ -39,9 +39,10 @@ def elected_in(quorum: Quorum) -> dict[int, Elected]:
     found = []
     for log in quorum.peers:
         for one in log.epoch_starts:
-            leader = log.leaders.get(one.epoch)
+            leader = quorum.leaders.get(one.epoch)
             follows = one.certain and one != log.epoch_starts[0]
-            found.append(_elected(one.epoch, one.start_offset, leader, follows=follows))
+            begins = follows or one.epoch in log.leaders
+            found.append(_elected(one.epoch, one.start_offset, leader, begins=begins))
     return _each_once(found)
 
 
@@ -51,14 +52,19 @@ def elected_by(epochs: Iterable[Row], replicas: Iterable[Row]) -> dict[int, Elec
     """
     own = {one["replica"] for one in replicas if one["committed_lower"] is not None}
     return _each_once(
-        _elected(one["batch_leader_epoch"], one["start_offset"], one["leader_id"])
+        _elected(
+            one["batch_leader_epoch"],
+            one["start_offset"],
+            one["leader_id"],
+            begins=one["has_leader_change"],
+        )
         for one in epochs
         if one["replica"] in own
     )
 
 
-def _elected(epoch: int, start: int, leader: int | None, *, follows: bool = False) -> Elected:
-    return Elected(epoch, start, leader, leader is not None or start == 0 or follows)
+def _elected(epoch: int, start: int, leader: int | None, *, begins: bool) -> Elected:
+    return Elected(epoch, start, leader, start == 0 or begins)
 
 
 def _each_once(found: Iterable[Elected]) -> dict[int, Elected]:

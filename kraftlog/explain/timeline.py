@@ -58,12 +58,13 @@ class KnownHistory:
     @classmethod
     def of(cls, quorum: Quorum) -> "KnownHistory":
         """From the logs and the bounds of a quorum."""
-        leaders = {epoch: one for log in quorum.peers for epoch, one in log.leaders.items()}
         bounds, unknown = quorum.bounds, untold_records(quorum)
         proven = quorum.never_committed
         end = max((log.end_offset or 0 for log in quorum.peers), default=0)
         shown = tuple((log.start_offset or 0, quorum.shown_end(log)) for log in quorum.peers)
-        return cls(leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown, end, shown)
+        return cls(
+            quorum.leaders, bounds.lower, bounds.upper, proven, quorum.foreign, unknown, end, shown
+        )
 
     def untold(self, subject: Subject) -> Iterator[Range]:
         """The offsets (both ends included) that may have changed a subject, and are not known."""

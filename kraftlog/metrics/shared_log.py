@@ -18,9 +18,7 @@ from kraftlog.quorum.model import Quorum
 
 @dataclass(frozen=True)
 class SharedLog:
-    """One array element per batch; `leaders` maps an epoch to the leader that its LeaderChange
-    names, over all replicas.
-    """
+    """One array element per batch; `leaders` maps an epoch to who is known to lead it."""
 
     base_offsets: Longs
     last_offsets: Longs

@@ -19,7 +19,11 @@ from kraftlog.tables.promise import among, at_least, not_below, unique
     "elections",
     "leader epoch of the shared log",
     relations.EPOCH,
-    column("leader_id", INT, "leader by the LeaderChange record; null where it is not at hand"),
+    column(
+        "leader_id",
+        INT,
+        "leader by a LeaderChange record, or a quorum-state; null where neither tells",
+    ),
     column("previous_leader_id", INT, "leader of the epoch before"),
     column("start_offset", LONG, "first offset of the epoch at hand"),
     column("end_offset", LONG, "offset after its last"),

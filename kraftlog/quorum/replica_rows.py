@@ -54,10 +54,11 @@ def _replica_row(quorum: Quorum, log: LogView) -> Row:
 
 def epoch_rows(quorum: Quorum) -> list[Row]:
     """One row per leader epoch of each replica's log."""
-    return [row for log in quorum.logs for row in _epoch_rows(log)]
+    return [row for log in quorum.logs for row in _epoch_rows(quorum, log)]
 
 
-def _epoch_rows(log: LogView) -> list[Row]:
+def _epoch_rows(quorum: Quorum, log: LogView) -> list[Row]:
+    leaders = ({} if log.label in quorum.foreign else quorum.leaders) | log.leaders
     starts = log.epoch_starts
     ends = [one.start_offset for one in starts[1:]] + [log.end_offset or 0]
     columns = log.evidence.log
@@ -75,7 +76,8 @@ def _epoch_rows(log: LogView) -> list[Row]:
                 else None,
                 "batch_count": len(held),
                 "size_bytes": int(columns.sizes[held].sum()),
-                "leader_id": log.leaders.get(start.epoch),
+                "leader_id": leaders.get(start.epoch),
+                "has_leader_change": start.epoch in log.leaders,
             }
         )
     return rows

@@ -257,6 +257,7 @@ def _epochs(data: PageData) -> list[Row]:
     first: dict[int, datetime] = {}
     begins = min((one["start_offset"] for one in data.epochs), default=0)
     leaders: defaultdict[int, set[int]] = defaultdict(set)
+    begun = {one["batch_leader_epoch"] for one in data.epochs if one["has_leader_change"]}
     for one in data.epochs:
         epoch, when = one["batch_leader_epoch"], one["start_timestamp"]
         if when is not None:
@@ -264,7 +265,7 @@ def _epochs(data: PageData) -> list[Row]:
         if one["leader_id"] is not None:
             leaders[epoch].add(one["leader_id"])
     newest = sorted(first)[-EPOCH_LIMIT:]
-    earlier = {min(first)} if first and begins > 0 and not leaders[min(first)] else set[int]()
+    earlier = {min(first)} - begun if first and begins > 0 else set[int]()
     return [
         {
             "epoch": one,

@@ -206,7 +206,7 @@ def test_for_people_each_record_has_a_head_and_its_changes(
 ) -> None:
     assert main(["explain", "broker", "15", "--input", str(OFFLINE)]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "broker 15"
+    assert out[0] == "broker 15, times in UTC"
     head = "2026-11-21 22:56:25.695  offset 99  UNREGISTER_BROKER_RECORD  epoch 1, leader 2"
     assert out[-2:] == [f"{head}  committed", "    broker 15 is unregistered"]
     assert main(["explain", "topic", "nobody", "--input", str(OFFLINE)]) == 0

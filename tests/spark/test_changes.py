@@ -190,7 +190,7 @@ def test_a_log_that_begins_amid_an_epoch(
     copies("steady-live", "1", 336)
     copies("steady-live", "1")
     assert elections(changes(tmp_path / "lake", capsys))[:2] == [
-        ("new", "leader nobody that a record names in epoch 1, which had begun by offset 336"),
+        ("new", "leader nobody that the copies name in epoch 1, which had begun by offset 336"),
         ("new", "leader 2 in epoch 2, from offset 1103 on"),
     ]
 

@@ -116,6 +116,7 @@ def epoch(label: str, number: int, start: int, end: int) -> Row:
     return {
         "replica": label, "batch_leader_epoch": number, "start_offset": start, "end_offset": end,
         "start_timestamp": NOON + timedelta(seconds=number), "leader_id": 1,
+        "has_leader_change": True,
     }  # fmt: skip
 
 

@@ -102,16 +102,18 @@ def test_another_label_is_the_same_where_node_and_directory_are() -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_an_epoch_is_told_once_by_the_copy_that_knows_most(order: int) -> None:
-    """`b` begins amid epoch 1, and has lost where epoch 3 begins; `c` is of another cluster."""
+    """`b` begins amid epoch 1, and has lost where epochs 3 and 4 begin; `c` is of another cluster."""
     told = [
-        ("a", 1, 0, None), ("a", 2, 40, 5), ("b", 1, 20, None), ("b", 2, 40, 5),
-        ("b", 3, 90, None), ("d", 3, 70, None), ("c", 1, 0, 7), ("c", 2, 9, 8), ("c", 4, 10, 7),
+        ("a", 1, 0, None, False), ("a", 2, 40, 5, True), ("b", 1, 20, None, False),
+        ("b", 2, 40, 5, True), ("b", 3, 90, None, False), ("d", 3, 70, None, False),
+        ("b", 4, 95, 6, False), ("c", 1, 0, 7, True), ("c", 2, 9, 8, True), ("c", 5, 10, 7, True),
     ]  # fmt: skip
-    names = ("replica", "batch_leader_epoch", "start_offset", "leader_id")
+    names = ("replica", "batch_leader_epoch", "start_offset", "leader_id", "has_leader_change")
     epochs = [dict(zip(names, one, strict=True)) for one in told][::order]
     replicas = [{"replica": name, "committed_lower": None if name == "c" else 0} for name in "abcd"]
     assert [one.as_row("new")["text"] for one in elected_by(epochs, replicas).values()] == [
-        "leader nobody that a record names in epoch 1, from offset 0 on",
+        "leader nobody that the copies name in epoch 1, from offset 0 on",
         "leader 5 in epoch 2, from offset 40 on",
-        "leader nobody that a record names in epoch 3, which had begun by offset 70",
+        "leader nobody that the copies name in epoch 3, which had begun by offset 70",
+        "leader 6 in epoch 4, which had begun by offset 95",
     ]

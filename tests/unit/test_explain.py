@@ -20,10 +20,12 @@ from tests.unit.audit_logs import (
     acl,
     config,
     healthy_log,
+    healthy_state,
     leader_change,
     quorum,
     quota,
     register_broker,
+    snapshot,
     topic,
 )
 
@@ -185,6 +187,19 @@ def test_of_what_nothing_is_known_the_nearest_names_are_told(
         node.append(Batch(12, 2, records, None, START_MS + 9000))
     assert main(["explain", *words, "--input", str(tmp_path), "--format", form]) == 0
     assert capsys.readouterr().err.endswith(f"the records at hand {said}\n")
+
+
+def test_who_leads_is_known_where_only_a_quorum_state_tells_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A leader that leads for long: where it was elected, no log reaches back to any more."""
+    for number in (1, 2, 3):
+        node = Node(tmp_path, number)
+        node.write([one for one in healthy_log() if one.base > 8], 9)
+        node.checkpoint(9, 2).write_bytes(snapshot(healthy_state(), 2, START_MS + 8000))
+    told = explained(capsys, "9-11", "--input", str(tmp_path))
+    assert told.count("epoch 2, leader 2  ") == 3
+    assert "unknown" not in told
 
 
 @pytest.mark.parametrize(

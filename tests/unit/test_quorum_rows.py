@@ -111,6 +111,30 @@ def test_an_epoch_file_that_was_not_cut_with_its_log(tmp_path: Path) -> None:
     assert replica_rows(quorum_of(tmp_path))[0]["epoch_checkpoint_pruned"] is True
 
 
+def test_whose_leader_change_is_gone_is_led_by_whom_others_and_quorum_states_name(
+    tmp_path: Path,
+) -> None:
+    """Epoch 2 begins at offset 8; of the log that begins there amid it, nothing tells who leads."""
+    nodes = [Node(tmp_path, one) for one in (1, 2, 3)]
+    for node in nodes:
+        node.write([one for one in healthy_log() if one.base > 8], 9)
+
+    def told() -> list[tuple[str, int | None, bool]]:
+        rows = epoch_rows(quorum_of(tmp_path))
+        return [(one["replica"], one["leader_id"], one["has_leader_change"]) for one in rows]
+
+    for node in nodes:
+        node.quorum_state(leaderId=-1, leaderEpoch=2)
+    assert told() == [("1", None, False), ("2", None, False), ("3", None, False)]
+    nodes[0].quorum_state(leaderId=2, leaderEpoch=2)
+    assert told() == [("1", 2, False), ("2", 2, False), ("3", 2, False)]
+    nodes[0].quorum_state(leaderId=-1, leaderEpoch=2)
+    Node(tmp_path, 4).write(healthy_log())
+    assert told() == [
+        ("1", 2, False), ("2", 2, False), ("3", 2, False), ("4", 1, True), ("4", 2, True),
+    ]  # fmt: skip
+
+
 def test_epochs(tmp_path: Path) -> None:
     Node(tmp_path, 1).write(healthy_log())
     sizes = [len(one.raw()) for one in healthy_log()]
@@ -119,6 +143,7 @@ def test_epochs(tmp_path: Path) -> None:
             "replica": "1", "batch_leader_epoch": epoch, "start_offset": start, "end_offset": end,
             "start_timestamp": moment(START_MS + 1000 * first), "batch_count": last - first,
             "size_bytes": sum(sizes[first:last]), "leader_id": epoch,
+            "has_leader_change": True,
         }
         for epoch, start, end, first, last in ((1, 0, 8, 0, 6), (2, 8, 12, 6, 10))
     ]  # fmt: skip

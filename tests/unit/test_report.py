@@ -192,7 +192,7 @@ def test_each_leader_of_an_epoch_is_named() -> None:
 
 def test_an_epoch_that_logs_begin_amid_was_led_before() -> None:
     epochs = [epoch("1", one, one * 10, one * 10 + 9) for one in (1, 2, 3)]
-    epochs[0]["leader_id"] = None
+    epochs[0]["has_leader_change"] = False
     for begun, cut in ((0, False), (10, True)):
         epochs[0]["start_offset"] = begun
         svg = elections.svg(page([replica("1", 1, 50)], epochs=epochs), 500)
