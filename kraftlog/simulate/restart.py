@@ -294,7 +294,7 @@ class _Judge:
         lost = self.quorum.forgetful.get(log.evidence.node_id or 0) if votes else None
         if lost is not None and log.label not in self.quorum.tail_starts:
             who = called(self.quorum, self.quorum.by_label[lost.replica])
-            why = f"it led with what {who} holds from offset {lost.offset} on, and voted in epoch {lost.newer_epoch} without it: that is lost here, and may have been committed"
+            why = f"it once held what {who} holds from offset {lost.offset} on, and voted in epoch {lost.newer_epoch} without it: that is lost here, and may have been committed"
             yield Safety.UNKNOWN, why, None
         led, end = led_beyond(self.quorum, log), log.end_offset or 0
         if led is not None:

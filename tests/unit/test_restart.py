@@ -246,7 +246,7 @@ def test_who_led_with_a_tail_and_elected_a_leader_without_it_proves_nothing(
     assert found["3"].reason == "records from offset 12 on are cut, and may have been committed"
     assert (found["1"].safety, found["2"].safety) == (Safety.SAFE, Safety.UNKNOWN)
     assert found["2"].reason == (
-        "it led with what controller 3 holds from offset 12 on, and voted in epoch 5 without it: that is lost here, and may have been committed"
+        "it once held what controller 3 holds from offset 12 on, and voted in epoch 5 without it: that is lost here, and may have been committed"
     )
 
 
