@@ -407,7 +407,7 @@ def _fate_in_words(quorum: Quorum, newer: int, proven: bool, *, back: bool = Fal
         known = f" ({copies} of {voters_text(missing)} may tell{again})"
     forgot = sorted(node for node, one in quorum.forgetful.items() if one.newer_epoch == newer)
     lost = (
-        f"{sentence(voters_text(forgot))} had led with it, and elected the leader of epoch {newer} without it: it is lost there, and may be so elsewhere. "
+        f"{sentence(voters_text(forgot))} once held it, and elected the leader of epoch {newer} without it: it is lost there, and may be so elsewhere. "
         if forgot
         else ""
     )

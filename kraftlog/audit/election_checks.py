@@ -224,11 +224,21 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
             log for log in lacking if _holds_committed(quorum, log) and not quorum.witnesses(log)
         ]
         is_told = len(quorum.holders) - len(telling) < quorum.bounds.majority
-        # A quorum that is shut down elects a last leader, whom nobody is left to follow.
-        if is_told and not all(is_closed_at_end(log) for log in telling):
+        if is_told and not _is_shut_down(quorum, telling):
             yield _not_replicated(quorum, epoch, leader, holders, lacking)
     elif _wrote_nothing(quorum):
         yield _nothing_written(quorum, epoch, leader)
+
+
+def _is_shut_down(quorum: Quorum, telling: list[LogView]) -> bool:
+    """Whether those that tell were stopped, or all voters at hand: such a quorum elects a last leader,
+    whom nobody is left to follow. From Kafka 4.4 on a stop leaves a producer snapshot alone; so does
+    a start, but a leader that runs has its first record behind it.
+    """
+    copies = (max(logs, key=lambda log: log.newness) for logs in quorum.holders.values())
+    return all(is_closed_at_end(log) for log in telling) or all(
+        max(log.evidence.producer_ends, default=-1) == log.end_offset for log in copies
+    )
 
 
 def _has_committed(quorum: Quorum, epoch: int) -> bool:

@@ -129,7 +129,7 @@ def no_broker(quorum: Quorum, found: Health) -> Reason:
     action="watch", nothing=no_broker, after="replicas_registered",
     meaning="""A registered broker is fenced: it leads no partition and serves no client. This is a
     warning where it stopped answering or has never caught up, and an info after a controlled
-    shutdown.""",
+    shutdown. Of one that leads nothing when it is stopped Kafka records the fencing alone.""",
     advice="""Start it and see why it stopped. A broker that never unfences cannot reach the
     controllers, or does not catch up with the metadata log.""",
 )  # fmt: skip
@@ -139,11 +139,14 @@ def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             continue
         stopping = value["inControlledShutdown"]
         since = found.past.fenced.get(broker)
-        cause = "after a controlled shutdown" if stopping else "without a controlled shutdown"
+        # A broker that leads nothing is told to end at once: it is fenced, and no more is written.
+        cause = (
+            "after a controlled shutdown" if stopping else "and no controlled shutdown is recorded"
+        )
         start = (
             "Start it."
             if stopping
-            else "It stopped answering, or has not caught up since it started: start it, or look why."
+            else "It stopped answering, led nothing when it was stopped, or has not caught up since it started: start it, or look why."
         )
         led = sum(one.leader == broker for one in found.leaderless)
         leads = (

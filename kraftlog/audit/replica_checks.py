@@ -23,6 +23,7 @@ from kraftlog.quorum.pairs import undecided_beside
 from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
+    beyond_voters,
     is_excused,
     led_beyond,
     lost_end,
@@ -150,7 +151,7 @@ def _not_elected(quorum: Quorum, claims: list[_Claim]) -> Iterator[BadRow]:
 
 def _committed_voters(quorum: Quorum) -> Coverage:
     """The voters but those whose files were copied, or last written, before the newest committed
-    records: what their nodes hold is not known.
+    records, or all where an observer holds more than they do: what their nodes hold is not known.
     """
     found = coverage.committed_voters(quorum)
     why = "it was copied, or last written, before the newest committed records; copy it again"
@@ -158,11 +159,17 @@ def _committed_voters(quorum: Quorum) -> Coverage:
         why = (
             f"it was copied before {quorum.told_by}, or has lost what that tells of; copy it again"
         )
-    return found.but_for(
+    gaps = [
         (one.log.label, why)
         for one in candidates(quorum)
         if one.lacks_from is not None and one.wins and is_excused(quorum, one.log, one.lacks_from)
-    )
+    ]
+    beyond = [one.label for one in quorum.peers if beyond_voters(quorum, one) is not None]
+    if beyond:
+        why = f"replica {beyond[0]} holds what no voter at hand does; copy it again"
+        lacking = {one.log.label for one in candidates(quorum) if one.lacks_from is not None}
+        gaps += [(label, why) for label in found.judged if label not in lacking]
+    return found.but_for(gaps)
 
 
 @check(

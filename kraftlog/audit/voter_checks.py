@@ -179,7 +179,8 @@ def rejoined(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             passed_ms=passed,
         )
     for (voter, directory), left in sorted(found.past.voters_removed.items()):
-        if (voter, directory) not in now and _joins(quorum, voter, directory):
+        # A node that votes with another disk has that one in use.
+        if voter not in {node for node, _ in now} and _joins(quorum, voter, directory):
             yield row(
                 found,
                 f"Voter {voter} was removed ({at_text(left)}), but joins again when its node runs: its server.properties says so. Its directory is {directory}. {_STAY_AWAY}",

@@ -203,16 +203,21 @@ class Departures(Electorate):
         return told is not None and (told.leader_epoch or 0) > max(epochs, default=0)
 
     def _who_forgot(self, log: LogView, offset: int, newer: int) -> frozenset[int]:
-        """Who led while a log had its batch at an offset, so that they had it, too, and elected the
-        leader of a newer epoch without it: they lost it before they voted.
+        """Who led while a log had its batch at an offset, or got the vote of a node that ended with it, so
+        that they had it, too, and elected the leader of a newer epoch without it: they lost it.
         """
         epochs = log.epochs[log.index_at(offset) :]
-        led = {self.leaders.get(epoch) for epoch in np.unique(epochs[epochs < newer]).tolist()}
-        return (self.granted(newer) or frozenset()) & led
+        had = {self.leaders.get(epoch) for epoch in np.unique(epochs[epochs < newer]).tolist()}
+        for one in self.holding(log, offset):
+            state, next_epoch = one.evidence.state_file, (one.last_epoch or 0) + 1
+            # A vote goes to a log that is as new, and no leader can have written between these two.
+            if state is not None and state.leader_epoch == next_epoch <= newer:
+                had.add(state.voted_id)
+        return (self.granted(newer) or frozenset()) & had
 
     @cached_property
     def _elected_forgetting(self) -> frozenset[int]:
-        """The epochs whose leaders somebody elected who had led with a tail before."""
+        """The epochs whose leaders somebody elected who had held a tail before."""
         ending = (
             (one.one, run.start, replacing_epoch(one.one, one.other, run))
             for one in self.differing
@@ -336,7 +341,7 @@ class Departures(Electorate):
 
     @cached_property
     def forgetful(self) -> dict[int, Forgotten]:
-        """The voters that led with the tail of a log, and elected the leader without it."""
+        """The voters that held the tail of a log, and elected the leader without it."""
         found: dict[int, Forgotten] = {}
         for comparison, run in self._tail_beginnings:
             log, newer = comparison.one, replacing_epoch(comparison.one, comparison.other, run)

@@ -85,10 +85,14 @@ def _follows_another(log: LogView, epoch: int, leader: int | None) -> bool:
 def may_be_unwritten(quorum: Quorum, log: LogView) -> bool:
     """Whether all that a log lacks, by the files beside it, may be the first record of an epoch of
     which no other log has any: Kafka notes an election, and where its epoch begins, before it writes
-    there, and a node can end in between. With all voters at hand, such a record is on no majority.
+    there, and a node can end in between. With all voters at hand, such a record is on no majority:
+    behind a change of voters, whether it is committed or not, of those that its log names.
     """
     state, found, end = log.evidence.state_file, quorum.witnesses(log), log.end_offset or 0
-    if not found or state is None or quorum.voter_set is None or quorum.bounds.missing_voters:
+    if not found or state is None or quorum.voter_set is None:
+        return False
+    has_newest = quorum.electorates.get(log.label) == quorum.voter_set.members
+    if quorum.voting.missing if has_newest else quorum.bounds.missing_voters:
         return False
     epochs = {epoch for epoch, start in log.epoch_entries if start >= end}
     if state.leader_id == log.evidence.node_id:

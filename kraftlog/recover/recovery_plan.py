@@ -45,6 +45,12 @@ def unknown(found: Recovered) -> Iterator[str]:
             f"{they} kept, as a leader that holds {them} would do. With --at {found.proven.offset} only what is proven is taken."
         )
     known = max(image.end_offset, found.bounds.lower)
+    reached = max([image.end_offset, *(one.end_offset for one in found.left_out)])
+    if reached < found.bounds.lower:
+        yield (
+            f"What {offsets_text(reached, found.bounds.lower)} changed: they are committed ({found.bounds.lower_reason}), and no copy at hand gives them. "
+            "It is lost, unless a copy is found that does."
+        )
     if found.bounds.upper is None or found.bounds.upper > known:
         yield (
             f"Whether anything from offset {known} on was committed: nothing at hand proves that these copies end where the quorum ended. "

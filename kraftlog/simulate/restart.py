@@ -227,6 +227,31 @@ class _Judge:
             return "nothing at hand says who votes"
         return "nothing tells whose copy it is"
 
+    def _left_behind(self, log: LogView) -> Iterator[str]:
+        """That a disk is an old one of a voter, whose own is at hand, and is as new."""
+        node = log.evidence.node_id
+        for one in self.quorum.holders.get(-1 if node is None else node, ()):
+            if one.newness >= log.newness:
+                yield f"it is an old disk of node {node}, which votes with that of replica {one.label}: only one of both can run"
+
+    def _votes_still(self, log: LogView) -> Iterator[tuple[Safety, str, None]]:
+        """That a node which was removed could elect another leader with a voter that was set back, by what
+        both of their logs tell: Kafka asks no newer one.
+        """
+        alone = self._written_alone
+        for one in self._outcomes.values():
+            if not one.can_win or log.label not in one.granted_by:
+                continue
+            candidate = self.quorum.by_label[one.candidate]
+            lacks, told = self._elected_without(one.candidate), "what is committed"
+            if lacks is None and alone is not None and (candidate.end_offset or 0) <= alone.start:
+                lacks, told = alone.start, f"what {called(self.quorum, alone.log)} holds"
+            if lacks is not None:
+                who = "it" if candidate is log else called(self.quorum, candidate)
+                why = f"its log tells of no removal, so it votes, and {who} could be elected without {told} from offset {lacks} on: start it beside a leader that holds that"
+                yield Safety.UNSAFE, why, None
+                return
+
     def _unread(self, log: LogView, votes: bool) -> str | None:
         """Which file could not be read on which the answer depends, and why."""
         kinds = (*_TO_START, *_OF_THE_END) if votes else _TO_START
@@ -241,6 +266,8 @@ class _Judge:
             yield from self._forgotten(log)
         else:
             yield from ((Safety.UNSAFE, why, start) for why, start in self._claimed(log))
+            yield from ((Safety.UNSAFE, why, None) for why in self._left_behind(log))
+            yield from self._votes_still(log)
         if (unread := self._unread(log, votes)) is not None:
             yield Safety.UNKNOWN, f"{unread}: make it readable or copy it again", None
         boot = self.plans.boots[log.label]
@@ -294,7 +321,7 @@ class _Judge:
         lost = self.quorum.forgetful.get(log.evidence.node_id or 0) if votes else None
         if lost is not None and log.label not in self.quorum.tail_starts:
             who = called(self.quorum, self.quorum.by_label[lost.replica])
-            why = f"it led with what {who} holds from offset {lost.offset} on, and voted in epoch {lost.newer_epoch} without it: that is lost here, and may have been committed"
+            why = f"it once held what {who} holds from offset {lost.offset} on, and voted in epoch {lost.newer_epoch} without it: that is lost here, and may have been committed"
             yield Safety.UNKNOWN, why, None
         led, end = led_beyond(self.quorum, log), log.end_offset or 0
         if led is not None:

@@ -56,6 +56,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     healthy_state,
     leader_change,
+    led_next,
     overwrite,
     quorum,
     replace_batch,
@@ -356,6 +357,18 @@ def test_a_voter_that_lags_says_nothing_of_the_last_leader_of_a_shutdown(tmp_pat
     ]
     # Of a running quorum, it would be told.
     nodes[1].segment(6).with_suffix(".index").unlink()
+    assert rows_of(tmp_path, "newest_leader_commits")
+
+
+def test_a_stop_that_leaves_a_producer_snapshot_alone_is_a_shutdown_too(tmp_path: Path) -> None:
+    """Kafka 4.4 leaves the index as it was. A leader that ran had its first record behind that."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+        stopped(node, 12)
+        node.segment(6).with_suffix(".index").unlink()
+    assert not rows_of(tmp_path, "newest_leader_commits")
+    led_next(nodes[0], 3, 1)
     assert rows_of(tmp_path, "newest_leader_commits")
 
 

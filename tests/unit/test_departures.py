@@ -17,6 +17,7 @@ from kraftlog.quorum.describe import described_beside
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import Kinship, ordered_pairs
 from kraftlog.quorum.ranking import restore_rows
+from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Safety, restarts
 from tests.unit.audit_logs import (
@@ -30,6 +31,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     healthy_state,
     leader_change,
+    quorum,
     snapshot,
 )
 from tests.unit.test_audit_quorum import found, quorum_of
@@ -95,6 +97,18 @@ def test_a_leader_that_only_a_describe_tells_of_may_have_had_a_tail(
     assert seen.tail_starts == {"12": AT}
     assert seen.never_committed == (frozenset() if epoch == 5 else {"12"})
     assert described_alone_from(seen) == (11 if epoch == 3 else None)
+
+
+def test_what_is_told_to_be_committed_and_no_copy_gives_is_lost(tmp_path: Path) -> None:
+    """A describe told it, and all copies are older."""
+    describe(quorum(tmp_path)[2], 2, 2, 40)
+    replicas = find_replicas([str(tmp_path)])
+    seen = Quorum(collect(replicas, LIMITS, Redactor(None), described_beside(replicas)))
+    (told,) = [one for one in unknown(recovered(seen)) if "is lost, unless" in one]
+    assert told == (
+        "What offsets 12 to 39 changed: they are committed (kafka-metadata-quorum describe gave this high watermark), and no copy at hand gives them. "
+        "It is lost, unless a copy is found that does."
+    )
 
 
 def test_an_epoch_checkpoint_of_a_lost_epoch_says_nothing_against_who_lags(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ from tests.unit.faults.borders import (
     tail_that_may_return_unseen,
     with_observer,
 )
-from tests.unit.faults.cases import free, joiner, looking_at
+from tests.unit.faults.cases import free, joiner, looking_at, settings
 from tests.unit.faults.ends import began_anew, cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
     FIRST,
@@ -246,7 +247,7 @@ def test_who_led_with_a_tail_and_elected_a_leader_without_it_proves_nothing(
     assert found["3"].reason == "records from offset 12 on are cut, and may have been committed"
     assert (found["1"].safety, found["2"].safety) == (Safety.SAFE, Safety.UNKNOWN)
     assert found["2"].reason == (
-        "it led with what controller 3 holds from offset 12 on, and voted in epoch 5 without it: that is lost here, and may have been committed"
+        "it once held what controller 3 holds from offset 12 on, and voted in epoch 5 without it: that is lost here, and may have been committed"
     )
 
 
@@ -314,6 +315,69 @@ def test_where_too_many_voters_have_lost_their_disks_nobody_can_be_elected(tmp_p
     advised = [one.row.message for one in found(audit(tmp_path), "voter_directories_agree")]
     assert len(advised) == 2
     assert all("kraftlog recover" in one and "remove the voter" not in one for one in advised)
+
+
+def test_an_old_disk_of_a_voter_has_no_place_beside_its_new_one(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    on_its_disks(nodes)
+    shutil.copytree(nodes[2].home, tmp_path / "3-old")
+    path = tmp_path / "3-old" / "meta.properties"
+    path.write_text(path.read_text().replace(disk_text(3), disk_text(93)))
+    assert told(tmp_path, "3-old") == (
+        Safety.UNSAFE,
+        "it is an old disk of node 3, which votes with that of replica 3: only one of both can run",
+        None,
+    )
+    assert answers(tmp_path)["3"].safety == Safety.SAFE
+
+
+def removed_3(nodes: list[Node], *holders: int) -> None:
+    """Voter 3 is removed, by the log of some nodes, of which the first goes on for a minute."""
+    on_its_disks(nodes)
+    for at in holders:
+        nodes[at].append(voters(FIRST + 1, 1, 2))
+    nodes[holders[0]].append(Batch(FIRST + 2, 2, (NO_OP,), None, LATER + 61_000))
+
+
+@pytest.mark.parametrize("holders", [(0,), (0, 1)])
+def test_a_removed_voter_that_does_not_know_it_elects_whom_its_log_names(
+    holders: tuple[int, ...], tmp_path: Path
+) -> None:
+    """A real quorum of 4.4.0 elected a leader so, which cut what had been committed since."""
+    removed_3(quorum(tmp_path), *holders)
+    one = answers(tmp_path)["3"]
+    if len(holders) == 2:  # No voter but itself goes by the old set.
+        assert one.safety == Safety.SAFE
+        return
+    assert one.safety == Safety.UNSAFE
+    assert one.reason == (
+        "its log tells of no removal, so it votes, and controller 2 could be elected without what controller 1 holds from offset 13 on: start it beside a leader that holds that"
+    )
+
+
+def test_a_removed_voter_that_votes_with_another_disk_does_not_join_again(tmp_path: Path) -> None:
+    """Its old disk would; `auto.join` has put the new one in its place."""
+    nodes = quorum(tmp_path)
+    removed_3(nodes, 0, 1, 2)
+    settings(nodes[2], controller_quorum_auto_join_enable="true")
+    assert found(audit(tmp_path), "voters_removed_stay_away")
+    on_another_disk = voters(FIRST + 3, 1, 2, 3)
+    old, new = (b64decode(f"{disk_text(number)}==", "-_") for number in (3, 93))
+    values = tuple(one.replace(old, new) for one in on_another_disk.values)
+    for node in nodes:
+        node.append(replace(on_another_disk, values=values))
+    assert not found(audit(tmp_path), "voters_removed_stay_away")
+
+
+def test_a_removed_voter_holds_nothing_behind_its_removal(tmp_path: Path) -> None:
+    """A leader that was elected, and stopped before its first record."""
+    nodes = quorum(tmp_path)
+    removed_3(nodes, 1, 0)
+    nodes[0].append(Batch(FIRST + 2, 2, (NO_OP,), None, LATER + 61_000))
+    shutil.rmtree(nodes[2].home)
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=3)
+    nodes[0].epochs([(1, 0), (2, 8), (3, FIRST + 3)])
+    assert {one.severity for one in found(audit(tmp_path), "log_end_lost")} == {"info"}
 
 
 def test_a_broker_is_not_safe_where_new_voters_would_cut_what_it_alone_holds(
@@ -1050,6 +1114,7 @@ def test_what_brokers_alone_hold_is_kept_until_the_voters_are_copied_again(
         "9": f"no voter at hand holds offset 12 any more: {again}, and keep what is held here, which the next leader would cut",
     }
     assert rows["9"]["lost"] == [{"table": "topics", "change": "added", "count": 1, "names": ["d"]}]
+    assert not audit(tmp_path).is_complete
     # What a finding asks of the state, whoever holds the record, asks for no new copy.
     asked = {"check": "mass_deletion", "scope": "state", "severity": "warning", "message": "Many."}
     beside = {"replica": "9", "node_id": 9, "offset": 3, "evidence": {}, "path": None}

@@ -489,11 +489,28 @@ def later_epoch(nodes: list[Node], *granted: int) -> None:
 
 @fault(
     "uncommitted_tail_diverged", "warning", "3", 12, sound=later_epoch,
-    says="Voter 2 had led with it, and elected the leader of epoch 3 without it: it is lost there",
+    says="Voter 2 once held it, and elected the leader of epoch 3 without it: it is lost there",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     nodes[2].append(Batch(12, 2, (topic("d", 4), NO_OP), None, LATER))
     later_epoch(nodes, 1, 2)
+
+
+def _fourth_epoch(nodes: list[Node]) -> None:
+    for node in nodes[:2]:
+        led_next(node, 4, 1, (1, 2))
+
+
+@fault(
+    "uncommitted_tail_diverged", "warning", "3", 12, sound=_fourth_epoch,
+    says="Voter 2 once held it, and elected the leader of epoch 4 without it: it is lost there",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Who ends with the tail had voted for it since."""
+    _fourth_epoch(nodes)
+    led_next(nodes[2], 3, 3, (2, 3))
+    nodes[2].append(Batch(13, 3, (topic("d", 4),), None, LATER))
+    nodes[2].quorum_state(leaderId=-1, leaderEpoch=4, votedId=2)
 
 
 @fault("uncommitted_tail_diverged", "warning", "3", 12, says="Lost: topic d.", sound=later_epoch)
