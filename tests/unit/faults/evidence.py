@@ -105,7 +105,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "equal_again_after": bool, "majority": [str], "first_difference_offset": int,
         "first_difference": {str: str}, "records": {str: [str]},
     },
-    "log_start_covered": {"log_start_offset": int, "covered_by": [str]},
+    "log_start_covered": {"log_start_offset": int, "covered_by": [str], "asks": str},
     "log_tail_complete": {"fault": str, "size_bytes": int, "detail": str, "content_hash": str},
     "mass_deletion": {
         "names": [str],
