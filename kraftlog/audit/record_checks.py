@@ -266,10 +266,10 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     action="origin", over=coverage.batches,
     meaning="""A record has headers, a key, a timestamp of its own or no value, or holds bytes that
     Kafka's reader passes over. Or the header of its batch names a producer, a transaction, a codec,
-    the time of an append, a time below 0, or attributes that this log never has. Or it is a control record that
-    no leader writes: a LeaderChange whose leader is no voter, was elected by a minority, or has
-    written one in that epoch before, the header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
-    such levels, a listener without a name, or two entries. It decodes, but no KRaft
+    an append time, a time below 0, or attributes that this log never has. Or it is a control record that
+    no leader writes: a LeaderChange whose leader is no voter or was elected by a minority, or a second
+    one of an epoch. Or it is the header or footer of a snapshot, or a kraft.version that goes back or
+    is below 0. Or its voters have such levels, a listener without a name, or two entries. It decodes, but no KRaft
     controller writes so. Where Kafka's reader refuses it, as the finding says, a node that
     reads it stops. A start reads the newest snapshot, where such a record is critical, and the
     log behind that, where such levels and voters are, and a kraft.version without voters. A
