@@ -3,8 +3,8 @@ words that name the object and the field.
 
 In: snapshots, and where their records are read from. Out: `SnapshotImage`s, and `KeyDifference`s.
 The small tables are compared as rows; of the partitions only those become rows that differ by
-columns. Configs of topics that do not exist are marked: Kafka itself leaves them behind. Eligible
-leader replicas count only where the feature that writes them is on. Source: KIP-630 "Overview",
+columns. Configs of topics that do not exist are marked: Kafka itself leaves them behind. What lacks
+eligible leader replicas differs only where the feature that writes them is on. Source: KIP-630 "Overview",
 "Snapshot Format", KAFKA-13357.
 """
 
@@ -164,7 +164,8 @@ def meant(expected: State, found: State) -> Iterator[Difference]:
     for one in differences(expected, found):
         if one.table in untold:
             continue
-        if one.field in ELR_FIELDS and (elr is None or elr["featureLevel"] < 1):
+        is_off = elr is None or elr["featureLevel"] < 1
+        if is_off and one.field in ELR_FIELDS and not one.after:
             continue
         yield one
 

@@ -15,6 +15,7 @@ from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import and_more, offsets_of, remedy
 from kraftlog.log import names
+from kraftlog.log.batch import CONTROL
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are, offsets_text, sentence
 from kraftlog.quorum.capping import capped
@@ -360,7 +361,8 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
         for start in log.epoch_starts[1:]:
             content = log.content(start.row)
             first = content.controls[0].type if content and content.controls else None
-            damaged = content is not None and bool(content.issues)
+            is_control = bool(log.evidence.log.attributes[start.row] & CONTROL)
+            damaged = is_control and content is not None and bool(content.issues)
             if not start.certain or first == "LEADER_CHANGE" or damaged:
                 continue
             yield at_batch(

@@ -5,13 +5,21 @@ Source: KIP-595, KIP-853, KIP-630 "Changes to Leader Election", KAFKA-16526, KAF
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage, but_for_unread
-from kraftlog.audit.triage import may_be_emptied, replicas_text, restore_vote
+from kraftlog.audit.state_rules import CONTROLLERS
+from kraftlog.audit.triage import (
+    at_same_place,
+    fetch_again,
+    may_be_emptied,
+    replicas_text,
+    restore_vote,
+)
 from kraftlog.log import names
 from kraftlog.plain import counted
 from kraftlog.quorum import voters as voter_sources
@@ -36,7 +44,8 @@ from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, membe
     count different majorities. A node without a vote counts none, but may look for the leader at
     the wrong nodes. Often a change of the voters was not finished, or a configuration was not
     rolled out everywhere; or the copies are not those of the quorum that was described. Or a
-    quorum-state names a leader or a candidate that votes by nothing at hand. Where there
+    quorum-state names a leader or a candidate that votes by nothing at hand. A newest KRaftVoters
+    record that names nobody is critical: by it nobody votes. Where there
     are KRaftVoters records, nodes count by nothing else: an old quorum-state is not told, and
     controller.quorum.voters at level info, as nodes still look for a leader there.""",
     advice="""Find the unfinished change and finish it on all nodes before any of them restarts.
@@ -49,15 +58,36 @@ def voter_sets(quorum: Quorum) -> Iterator[BadRow]:
     yield from _set_by_describe(quorum)
     yield from _strangers(quorum)
     for log in quorum.peers:
-        for offset, row in voter_sources.records_without_voters(log):
-            yield at_batch(
-                log,
-                row,
-                f"The KRaftVoters record at offset {offset} does not name any voter. Kafka never writes such a record: by it nobody votes, and nobody can lead. "
-                "The last set of voters that names any is taken here. Find out who wrote it before any node starts.",
-                offset,
-                evidence={"voters": [], "source": f"the KRaftVoters record at offset {offset}"},
-            )
+        yield from _nobody(quorum, log)
+
+
+def _nobody(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
+    """The newest KRaftVoters record that names no voter: a controller that starts with it as its set
+    of voters has no vote, and waits for a leader for good (seen of Kafka 4.4).
+    """
+    named = [offset + 1 for offset, *_ in voter_sources.log_voter_records(log)]
+    named += [one.end_offset for one in quorum.snapshots_of(log.label) if one.voters]
+    for offset, row in [*voter_sources.records_without_voters(log)][-1:]:
+        evidence: dict[str, Any] = {}
+        counts, text = offset >= max(named, default=0), "Voters are named again behind it."
+        if counts:
+            text, evidence = at_same_place(quorum, log, row)
+            if evidence["same_bytes_on"]:
+                text = f"{text} Begin a new quorum with voters of its own with kraftlog recover."
+            elif not evidence["other_bytes_on"]:
+                todo, asks = fetch_again(quorum, log.label)
+                text, evidence = f"{text} {todo}", evidence | asks
+            text = f"A controller that starts with it has no vote, so that nobody can lead. {text}"
+            evidence["stops"] = CONTROLLERS
+        source = f"KRaftVoters record at offset {offset}"
+        yield at_batch(
+            log,
+            row,
+            f"The {source} does not name any voter. Kafka never writes such a record. {text}",
+            offset,
+            severity="critical" if counts else None,
+            evidence={"voters": [], "source": f"the {source}", **evidence},
+        )
 
 
 def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:

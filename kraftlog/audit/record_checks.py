@@ -266,10 +266,10 @@ _RULE_ADVICE = "No controller of Kafka writes such a record: find out who did."
     action="origin", over=coverage.batches,
     meaning="""A record has headers, a key, a timestamp of its own or no value, or holds bytes that
     Kafka's reader passes over. Or the header of its batch names a producer, a transaction, a codec,
-    the time of an append, a time below 0, or attributes that this log never has. Or it is a control record that
-    no leader writes: a LeaderChange whose leader is no voter or was elected by a minority, the
-    header or footer of a snapshot, a kraft.version that goes back or is below 0. Or its voters have
-    such levels, a listener without a name, or two entries. It decodes, but no KRaft
+    an append time, a time below 0, or attributes that this log never has. Or it is a control record that
+    no leader writes: a LeaderChange whose leader is no voter or was elected by a minority, or a second
+    one of an epoch. Or it is the header or footer of a snapshot, or a kraft.version that goes back or
+    is below 0. Or its voters have such levels, a listener without a name, or two entries. It decodes, but no KRaft
     controller writes so. Where Kafka's reader refuses it, as the finding says, a node that
     reads it stops. A start reads the newest snapshot, where such a record is critical, and the
     log behind that, where such levels and voters are, and a kraft.version without voters. A
@@ -366,6 +366,7 @@ def _controls(log: LogView, voters_from: int) -> Iterator[BadRow]:
 
 def _unwritten(log: LogView, voters_from: int) -> Iterator[tuple[int, ControlRecord, str]]:
     """The same with what is wrong. Where this log names voters earlier, they stand from there on."""
+    elected: dict[tuple[int, int], int] = {}
     for row in log.rows[log.remarkable].tolist():
         offset = int(log.evidence.log.base_offsets[row])
         for one in log.controls(row):
@@ -374,6 +375,14 @@ def _unwritten(log: LogView, voters_from: int) -> Iterator[tuple[int, ControlRec
             elif one.type == LEADER_CHANGE:
                 for problem in _unelected(one):
                     yield row, one, problem
+                election = int(log.evidence.log.epochs[row]), (one.data or {}).get("leaderId", -1)
+                first = elected.setdefault(election, offset + one.record_index)
+                if first < offset + one.record_index:
+                    yield (
+                        row,
+                        one,
+                        f"that leader has begun epoch {election[0]} at offset {first}, and writes one such record only",
+                    )
             elif one.type in (HEADER, FOOTER):
                 yield row, one, "it belongs to a snapshot, and this is a log"
             elif one.data and one.data.get("kRaftVersion") == 0 and offset >= voters_from:

@@ -13,10 +13,17 @@ from itertools import chain
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Severity, check
+from kraftlog.audit.check import ActionKey, BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import best_cover, fetch_again, holding, instead_of, replicas_text
+from kraftlog.audit.triage import (
+    best_cover,
+    fetch_again,
+    holding,
+    instead_of,
+    replicas_text,
+    start_is_covered,
+)
 from kraftlog.log import names
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import counted, offsets_text
@@ -531,17 +538,15 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
         start = log.start_offset
         if not start or log.evidence.single_file or log.unreadable_start:
             continue
+        if start_is_covered(quorum, log) or _unread_cover(quorum, log) is not None:
+            continue
         own = quorum.snapshots_of(log.label)
-        if any(one.is_complete and one.end_offset >= start for one in own):
-            continue
-        if _unread_cover(quorum, log) is not None:
-            continue
         lost_from = max((one.end_offset for one in own if one.is_complete), default=0)
         reaching = max(
             (one for one in own if one.end_offset >= start), key=lambda one: one.id, default=None
         )
         at = start if reaching is None else reaching.end_offset
-        helpers, advice = _who_covers(quorum, log, start, at)
+        helpers, advice, asks = _who_covers(quorum, log, start, at)
         does = (
             "Kafka refuses to start."
             if reaching is None
@@ -554,16 +559,20 @@ def start_covered(quorum: Quorum) -> Iterator[BadRow]:
             log.evidence.segments[0].path,
             offset=lost_from,
             end_offset=start,
-            evidence={"log_start_offset": start, "covered_by": helpers},
+            evidence={"log_start_offset": start, "covered_by": helpers, **asks},
         )
 
 
-def _who_covers(quorum: Quorum, log: LogView, start: int, at: int) -> tuple[list[str], str]:
-    """Who has a snapshot that reaches a log's start, or files that give one; and what to do."""
+def _who_covers(
+    quorum: Quorum, log: LogView, start: int, at: int
+) -> tuple[list[str], str, dict[str, ActionKey]]:
+    """Who has a snapshot that reaches a log's start, or files that give one; what to do, and what
+    the finding asks for by that.
+    """
     reaching = (one for one in quorum.credible_snapshots if one.end_offset >= start)
     best, holders = best_cover(log, reaching)
     if best is not None:
-        return holders, f"Take {best.evidence.name} from {replicas_text(holders)}."
+        return holders, f"Take {best.evidence.name} from {replicas_text(holders)}.", {}
     makers = [
         one.label
         for one in quorum.peers
@@ -575,8 +584,10 @@ def _who_covers(quorum: Quorum, log: LogView, start: int, at: int) -> tuple[list
         return (
             makers,
             f"No replica at hand has one, but {holding(makers)} the records: put what kraftlog checkpoint {makers[0]} --at {at} --out DIR writes into its log folder.",
+            {},
         )
-    return [], f"No replica at hand has one, or could give one. {fetch_again(quorum, log.label)[0]}"
+    todo, asks = fetch_again(quorum, log.label)
+    return [], f"No replica at hand has one, or could give one. {todo}", asks
 
 
 def _ends(quorum: Quorum) -> Coverage:

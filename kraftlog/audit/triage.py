@@ -116,7 +116,9 @@ def _end_in_common(quorum: Quorum, log: LogView) -> int:
 
 
 def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
-    """Whether a copy knows its vote, and holds the log up to an offset undamaged, as others do."""
+    """Whether a copy knows its vote, and holds the log up to an offset undamaged, as others do, from
+    its beginning or a snapshot on.
+    """
     state = log.evidence.state_file
     is_damaged = log.holes or any(one.faults for one in log.evidence.segments)
     runs = (run for one in quorum.differing if one.one is log for run in one.runs)
@@ -127,9 +129,17 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
         and quorum.second_vote(log) is None
         and (log.end_offset or 0) >= end
         and not is_damaged
+        and start_is_covered(quorum, log)
         and bool(log.evidence.log.crc_valid.all())
         and all(log in (quorum.majority_at(run.start) or ()) for run in runs)
     )
+
+
+def start_is_covered(quorum: Quorum, log: LogView) -> bool:
+    """Whether a log begins at 0, or a complete snapshot of its own reaches its start."""
+    start = log.start_offset or 0
+    own = quorum.snapshots_of(log.label)
+    return not start or any(one.is_complete and one.end_offset >= start for one in own)
 
 
 def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:

@@ -248,10 +248,12 @@ def test_a_footer_of_an_unknown_version_is_told_and_ends_a_snapshot(
 
 def test_what_kafka_writes_into_a_dynamic_quorum_is_known(tmp_path: Path) -> None:
     """LeaderChange records of version 0 and 1, kraft.version 0 and 1."""
-    newest = struct.pack(">h", 1) + leader_change(12, 2, 2).values[0][2:]
+    newest = struct.pack(">h", 1) + leader_change(12, 3, 2).values[0][2:]
     levels = [(5, struct.pack(">hh", 0, level) + b"\0") for level in (0, 1)]
     voters = (6, kraft_voters(1, 2, 3))
-    quorum_with(tmp_path, control(12, 2, [(2, newest), *levels, voters]))
+    for node in quorum_with(tmp_path, control(12, 3, [(2, newest), *levels, voters])):
+        node.quorum_state(leaderId=2, leaderEpoch=3)
+        node.epochs([(1, 0), (2, 8), (3, 12)])
     assert not audit(tmp_path).findings
 
 

@@ -61,6 +61,29 @@ def with_elr(**fields: Any) -> bytes:
     return value("PARTITION_CHANGE_RECORD", 2, **data)
 
 
+def in_elr(*members: int) -> Damage:
+    """Voter 2's snapshot has these in the ELR of the partition of topic a; the feature is off."""
+
+    def damage(nodes: list[Node]) -> None:
+        data = {
+            "partitionId": 0, "topicId": uuid(1), "replicas": [1, 2], "isr": [1, 2], "leader": 1,
+            "removingReplicas": [], "addingReplicas": [], "leaderRecoveryState": 0,
+            "leaderEpoch": 0, "partitionEpoch": 0, "directories": [],
+            "eligibleLeaderReplicas": [*members], "lastKnownElr": None,
+        }  # fmt: skip
+        with_it = Batch(0, 1, (topic("a", 1), value("PARTITION_RECORD", 2, **data)))
+        raw = snapshot([with_it, healthy_log()[3]], 1, START_MS + 3000)
+        nodes[1].checkpoint(6, 1).write_bytes(raw)
+
+    return damage
+
+
+fault(
+    "snapshot_equals_replay", "critical", "2", 6, says="eligibleLeaderReplicas is [2], not []",
+    also="snapshots_agree", sound=in_elr(),
+)(in_elr(2))  # fmt: skip
+
+
 def stopped(number: int, offset: int) -> bytes:
     """Broker after a controlled shutdown."""
     return value(

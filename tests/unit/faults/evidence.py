@@ -105,7 +105,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "equal_again_after": bool, "majority": [str], "first_difference_offset": int,
         "first_difference": {str: str}, "records": {str: [str]},
     },
-    "log_start_covered": {"log_start_offset": int, "covered_by": [str]},
+    "log_start_covered": {"log_start_offset": int, "covered_by": [str], "asks": str},
     "log_tail_complete": {"fault": str, "size_bytes": int, "detail": str, "content_hash": str},
     "mass_deletion": {
         "names": [str],
@@ -263,7 +263,8 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "voter_sets_agree": {
         "voters": [[(int, str, None)]], "other_voters": [[(int, str, None)]], "source": str,
         "other_source": str,
-        "disjoint_majorities": [[int]], "looking": [str],
+        "disjoint_majorities": [[int]], "looking": [str], "stops": str,
+        "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "voters_present": {
         "pulled": (str, None), "voters": [int], "missing_voters": [int], "majority": int,

@@ -350,6 +350,16 @@ fault(
     "record_rules", "warning", "1", 12, END_POSITION, "leader 2 was elected by voter 2, no majority",
     sound=_elected(2, ()),
 )(_elected(2, (2,)))  # fmt: skip
+
+
+def _begun_again(leader: int, epoch: int) -> Damage:
+    return lambda nodes: [node.append(leader_change(12, epoch, leader, LATER)) for node in nodes]
+
+
+fault(
+    "record_rules", "warning", "1", 12, says="that leader has begun epoch 2 at offset 8, and writes one",
+    sound=_begun_again(2, 3),
+)(_begun_again(2, 2))  # fmt: skip
 fault(
     "record_rules", "warning", "1", 12, END_POSITION, "it belongs to a snapshot, and this is a log",
     sound=_control(0, 5, _KRAFT_VERSION),
@@ -521,6 +531,12 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, NO_OP, epoch=3)
+
+
+@fault("leader_change_starts_epoch", "critical", offset=12, says="Epoch 3", also="record_decodes")
+def _(nodes: list[Node]) -> None:
+    """That a data record is wrong besides hides nothing."""
+    everywhere(nodes, topic("d", 4) + b"\0", epoch=3)
 
 
 @fault(

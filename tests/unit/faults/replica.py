@@ -2,6 +2,7 @@
 
 import shutil
 import struct
+from collections.abc import Sequence
 
 from tests.unit.audit_logs import (
     NO_OP,
@@ -138,11 +139,27 @@ def _(nodes: list[Node]) -> None:
     _voters_by_files(nodes, "1@a:9093,2@b:9093,3@c:9093")
 
 
-@fault("voter_sets_agree", "warning", "2", 12, says="at offset 12 does not name any voter")
-def _(nodes: list[Node]) -> None:
-    """It does not take the voters away: the others are counted as before."""
-    for node in nodes:
-        node.append(voters_batch(12, 2, ms=LATER))
+def _of_nobody(*replicas: int, more: Sequence[Batch] = ()) -> Damage:
+    """A set without voters, and what follows: it counts here, as it would if it were not there."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            if node.node_id in replicas:
+                node.append(voters_batch(12, 2, ms=LATER), *more)
+
+    return damage
+
+
+fault(
+    "voter_sets_agree", "critical", "2", 12,
+    says="nobody can lead. Replicas 1 and 3 hold the same bytes, so its leader wrote it that way. Begin",
+)(_of_nobody(1, 2, 3))  # fmt: skip
+fault(
+    "voter_sets_agree", "critical", "2", 12, says="holds that offset. Before this node starts, set",
+)(_of_nobody(2))  # fmt: skip
+fault("voter_sets_agree", "warning", "2", 12, says="Voters are named again behind it")(
+    _of_nobody(1, 2, 3, more=[voters_batch(13, 2, 1, 2, 3, ms=LATER)])
+)
 
 
 @fault(

@@ -618,6 +618,24 @@ def _(nodes: list[Node]) -> None:
     _begins_with_the_last_batch(nodes)
 
 
+def _covered_on(*voters: int) -> Damage:
+    """Every log begins at 6, and the snapshot that reaches there is left on some."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            _begins_at_6(node)
+            if node.node_id not in voters:
+                node.checkpoint(6, 1).rename(node.checkpoint(4, 1))
+
+    return damage
+
+
+fault(
+    "log_start_covered", "critical", "3", 4,
+    says="or could give one. Do not empty its log folder: too few other voters", sound=_covered_on(1, 2, 3),
+)(_covered_on())  # fmt: skip
+
+
 @fault(
     "log_start_covered", "critical", "3", 0, also="committed_data_consistent log_matching",
     says="No replica at hand has one, or could give one. Before this node starts, set its log folder aside",
