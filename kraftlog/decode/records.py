@@ -180,10 +180,11 @@ def read_record(
     body = (_control if is_control else _metadata)(frame, buffer, redactor, wanted)
     if body is None:
         return None
-    header_count = frame.header_count
+    header_count, ignored = frame.header_count, body.ignored
     if header_count and not buffer[frame.end - 1]:
-        header_count, ignored = 0, (_ignored_headers(frame), *body.ignored)
-        body = body._replace(ignored=ignored)
+        header_count, ignored = 0, (_ignored_headers(frame), *ignored)
+    if frame.attributes:
+        ignored = (f"its attributes are {frame.attributes}, where Kafka writes 0", *ignored)
     append_time = header.attributes & LOG_APPEND_TIME
     return Record(
         frame.index,
@@ -192,7 +193,7 @@ def read_record(
         if append_time
         else java_long(header.base_timestamp + frame.timestamp_delta),
         is_control,
-        *body,
+        *body._replace(ignored=ignored),
         frame.key_end - frame.key_start if frame.key_start >= 0 else None,
         frame.value_end - frame.value_start if frame.value_start >= 0 else None,
         header_count,

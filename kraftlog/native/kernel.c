@@ -58,10 +58,10 @@ typedef struct {
 
 static int envelope(const u8 *raw, Cursor one, Envelope *found) {
     i32 size, headers;
-    if (!step(&one, 1) || !signed_varint(&one, &found->timestamp_delta) ||
+    /* Kafka writes no attributes, keys or headers into this log, and a value into each record. */
+    if (one.at == one.end || *one.at++ || !signed_varint(&one, &found->timestamp_delta) ||
         !signed_varint(&one, &found->offset_delta))
         return 0;
-    /* Kafka writes neither keys nor headers into this log, and a value into each record. */
     if (!signed_varint(&one, &size) || size >= 0 || !signed_varint(&one, &size) || size < 0)
         return 0;
     Cursor value = one;

@@ -51,11 +51,24 @@ def text(value: str) -> bytes:
 
 
 def frame(
-    index: int, key: bytes | None, value: bytes, delta: int = 0, headers: bytes = b"\0"
+    index: int,
+    key: bytes | None,
+    value: bytes,
+    delta: int = 0,
+    headers: bytes = b"\0",
+    attributes: int = 0,
 ) -> bytes:
     """A record's envelope."""
     named = varint(-1) if key is None else varint(len(key)) + key
-    body = b"\0" + varint(delta) + varint(index) + named + varint(len(value)) + value + headers
+    body = (
+        bytes([attributes])
+        + varint(delta)
+        + varint(index)
+        + named
+        + varint(len(value))
+        + value
+        + headers
+    )
     return varint(len(body)) + body
 
 

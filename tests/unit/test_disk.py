@@ -371,6 +371,7 @@ UNREAD = {
 READ = {
     "bytes after the last record": Batch(12, 2, (NO_OP,), None, LATER, payload=frame(0, None, NO_OP) + b"xx"),
     "an offset delta that is no index": Batch(12, 2, (NO_OP,), None, LATER, payload=frame(5, None, NO_OP)),
+    "attributes of a record": Batch(12, 2, (NO_OP,), None, LATER, payload=frame(0, None, NO_OP, attributes=5)),
     "a batch of a producer's transaction": Batch(12, 2, (NO_OP,), None, LATER, 0x10),
     "nothing": Batch(12, 2, (NO_OP,), None, LATER),
 }  # fmt: skip

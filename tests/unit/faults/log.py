@@ -260,6 +260,11 @@ for _codec in (1, 3, 4):
     )(_compressed(_codec, b""))  # fmt: skip
 
 fault(
+    "record_rules", "warning", "1", 12, says="its attributes are 5, where Kafka writes 0",
+    sound=_compressed(0, SHORT),
+)(_compressed(0, frame(0, None, NO_OP, attributes=5)))  # fmt: skip
+
+fault(
     "record_rules", "warning", "1", 12, END_POSITION, "is compressed (gzip), and KRaft never",
     sound=_compressed(0, SHORT),
 )(_compressed(1, _gzip(SHORT)))  # fmt: skip
