@@ -17,6 +17,7 @@ from kraftlog.log import names
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import natural
 from kraftlog.quorum import strays
+from kraftlog.quorum.asked_again import asked_again
 from kraftlog.quorum.chain import runs, whole_log
 from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
 from kraftlog.quorum.divergence import Comparison, Comparisons, compare
@@ -48,10 +49,14 @@ class AtHand:
     def by_label(self) -> dict[str, LogView]:
         return {one.label: one for one in self.logs}
 
+    @cached_property
+    def node_ids(self) -> dict[str | None, int | None]:
+        """node.id of each replica."""
+        return {one.label: one.node_id for one in self.replicas}
+
     def node_id(self, label: str | None) -> int | None:
         """node.id of a replica."""
-        found = self.by_label.get(label) if label is not None else None
-        return None if found is None else found.evidence.node_id
+        return self.node_ids.get(label)
 
     @cached_property
     def copies_of(self) -> Counter[int | None]:
@@ -263,6 +268,7 @@ class AtHand:
         key = ids[log.rows[log.index_at(offset)]].tobytes()
         return self.holding_at(offset).get(key, [])
 
+    @asked_again
     def holding_at(self, offset: int) -> dict[bytes, list[LogView]]:
         """The copies that hold an offset, by the bytes of their batch there."""
         groups: dict[bytes, list[LogView]] = {}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kraftlog.quorum.asked_again import asked_again
 from kraftlog.quorum.bounds import Fate, fate
 from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.divergence import (
@@ -154,21 +155,23 @@ class Departures(Electorate):
         name decides that is the same for all copies of a side.
         """
         one, other = comparison.one, comparison.other
-        mine, theirs = self._own_majority(one, run.start), self._own_majority(other, run.start)
-        if run.equal_after or mine is None or theirs is None or mine.voters == theirs.voters:
+        mine = None if run.equal_after else self._own_majority(one, run.start)
+        theirs = None if mine is None else self._own_majority(other, run.start)
+        if mine is None or theirs is None or mine.voters == theirs.voters:
             return False
         return mine.rank < theirs.rank
 
+    @asked_again
     def _own_majority(self, log: LogView, offset: int) -> "_Majority | None":
         """The voters of the epoch that a log has at an offset, where most of them hold its batch;
         None where they do not, or no LeaderChange record names them.
         """
         index = log.index_at(offset)
         elected = log.elections.get(int(log.epochs[index])) if index >= 0 else None
-        if elected is None:
+        copies = [] if elected is None else self.holding(log, offset)
+        if elected is None or len(copies) <= len(elected.voters) // 2:
             return None
-        copies = self.holding(log, offset)
-        holders = {one.evidence.node_id for one in copies} & elected.voters
+        holders = {self.node_ids[one.label] for one in copies} & elected.voters
         if len(holders) <= len(elected.voters) // 2:
             return None
         labels = frozenset(one.label for one in copies)
@@ -483,6 +486,7 @@ class Departures(Electorate):
         voters = [{one.label for one in copies} for copies in self.holders.values()]
         return chain(self.peers, self.confirmed, voters, self.voting.majority)
 
+    @asked_again
     def majority_at(self, offset: int) -> list[LogView] | None:
         """The copies that agree at an offset and decide what is held there; None where none do. Voters
         alone commit (`bounds`): with a majority of them, copies are right however many others there
