@@ -67,9 +67,9 @@ class EpochVector:
         An epoch that wrote nothing is forgotten when the next one begins at the same offset: that
         is how gaps come about.
         """
-        kept = self.entries[: bisect_left(self.entries, epoch, key=itemgetter(0))]
-        kept = kept[: bisect_left(kept, self.end_offset, key=itemgetter(1))]
-        return EpochVector((*kept, (epoch, self.end_offset)), self.end_offset)
+        entries = list(self.entries)
+        _assign(entries, epoch, self.end_offset)
+        return EpochVector(tuple(entries), self.end_offset)
 
     def extended(self, end_offset: int) -> "EpochVector":
         """After more records of the last epoch."""
@@ -84,6 +84,13 @@ class EpochVector:
         """The epoch of the record at an offset; NO_EPOCH below the first entry."""
         index = bisect_right(self.entries, offset, key=itemgetter(1))
         return self.entries[index - 1][0] if index else NO_EPOCH
+
+
+def _assign(entries: list[tuple[int, int]], epoch: int, offset: int) -> None:
+    """The same of entries, in their place: those go that are no older, or begin no earlier."""
+    while entries and (entries[-1][0] >= epoch or entries[-1][1] >= offset):
+        entries.pop()
+    entries.append((epoch, offset))
 
 
 def offset_for_leader_epoch(vector: EpochVector, epoch: int) -> EpochEnd | None:
@@ -169,16 +176,17 @@ def claimed_by(entries: Iterable[tuple[int, int]], batches: EpochVector) -> Epoc
     an entry that is lost stays lost. Source: Kafka's LeaderEpochFileCache.assign,
     LogSegment.recover, LogLoader.load; KafkaRaftLog.lastFetchedEpoch.
     """
-    read = EpochVector((), 0)
+    read: list[tuple[int, int]] = []
     for epoch, start in entries:
-        if epoch != read.last_epoch or start < read.end_offset:
-            read = read.extended(start).assigned(epoch)
-    if not read.entries:
+        last, begun = read[-1] if read else (NO_EPOCH, 0)
+        if epoch != last or start < begun:
+            _assign(read, epoch, start)
+    if not read:
         return batches
     for epoch, start in batches.entries:
-        if epoch > read.last_epoch:
-            read = read.extended(start).assigned(epoch)
-    return read.extended(batches.end_offset).truncated(batches.end_offset)
+        if epoch > read[-1][0]:
+            _assign(read, epoch, start)
+    return EpochVector(tuple(read), batches.end_offset).truncated(batches.end_offset)
 
 
 def claimed_of(log: LogView) -> EpochVector:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kraftlog.log.batch import HEADER_SIZE
-from kraftlog.log.names import LOG_FOLDER, segment_name
+from kraftlog.log.names import EPOCH_CHECKPOINT, LOG_FOLDER, segment_name
 from kraftlog.message.catalogue import metadata_specs, spec_of
 from kraftlog.state.encode import encode_batch, metadata_record
 from tests.packing import packed
@@ -70,11 +70,20 @@ def bombs(count: int, packer: str) -> bytes:
     return b"".join(packed(one, packer) for one in [zeros, whole] * count)
 
 
+def noted_epochs(count: int) -> bytes:
+    """An epoch checkpoint of so many epochs, whatever the log holds."""
+    lines = "".join(f"{one} {one}\n" for one in range(count))
+    return f"0\n{count}\n{lines}".encode()
+
+
 @dataclass(frozen=True)
 class Case:
+    """A file of a replica's folder, made of `count` pieces, beside a log of one batch."""
+
     name: str
     make: Callable[[int], bytes]
     count: int
+    file: str = segment_name(0)
 
 
 CASES = (
@@ -83,6 +92,7 @@ CASES = (
     Case("one batch of empty records", empty_records, 1_000_000),
     Case("one batch of no-ops", no_ops, 400_000),
     Case("one record of millions of elements", many_elements, 1_900_000),
+    Case("an epoch checkpoint of many epochs", noted_epochs, 50_000, EPOCH_CHECKPOINT),
     *(
         Case(f"bombs, {packer}", lambda count, packer=packer: bombs(count, packer), 3)  # type: ignore[misc]
         for packer in ("gzip", "snappy in blocks", "lz4", "zstd")
@@ -100,12 +110,13 @@ class Cost:
     longest_line: int
 
 
-def cost_of(raw: bytes) -> Cost:
-    """Audit one log in a process of its own."""
+def cost_of(file: str, raw: bytes) -> Cost:
+    """Audit one replica in a process of its own."""
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root) / "1" / LOG_FOLDER
         folder.mkdir(parents=True)
-        (folder / segment_name(0)).write_bytes(raw)
+        (folder / segment_name(0)).write_bytes(no_ops(1))
+        (folder / file).write_bytes(raw)
         command = [sys.executable, "-m", "kraftlog", "audit", "--input", root, "--format", "json"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
             assert child.stdout is not None
@@ -129,7 +140,9 @@ def main() -> None:
     for case in CASES:
         if chosen.case and chosen.case not in case.name:
             continue
-        once, twice = (cost_of(case.make(count)) for count in (case.count, 2 * case.count))
+        once, twice = (
+            cost_of(case.file, case.make(count)) for count in (case.count, 2 * case.count)
+        )
         for one in (once, twice):
             print(
                 f"| {case.name} | {one.size_bytes:,} bytes | {one.cpu_seconds:.1f} s "

@@ -109,6 +109,13 @@ def test_a_file_beside_an_empty_log_is_believed() -> None:
     assert claimed_by([(3, 12)], vector(end=12)) == vector(end=12)
 
 
+def test_a_file_of_very_many_epochs_is_walked_once() -> None:
+    """Each entry took a copy of those before it: this one took hours."""
+    entries = [(one, one) for one in range(1, 1_000_000)]
+    claimed = claimed_by([*entries, (5, 3)], vector((1, 0), end=2_000_000))
+    assert claimed == vector((1, 1), (2, 2), (5, 3), end=2_000_000)
+
+
 def test_an_epoch_that_wrote_nothing_is_forgotten() -> None:
     """KAFKA-1211: a leader notes its epoch before it writes; the next one at the same offset takes
     its place."""
