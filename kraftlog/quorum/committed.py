@@ -73,6 +73,11 @@ def contradicted_from(quorum: Quorum, label: str) -> int:
     return min(departs, default=quorum.committed_below(label))
 
 
+def is_contradicted(quorum: Quorum, label: str) -> bool:
+    """Whether most of the copies hold something else than a log in what is committed."""
+    return contradicted_from(quorum, label) < quorum.committed_below(label)
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One voter's copy: its log, or its further snapshot. `lacks_from` is where what is committed

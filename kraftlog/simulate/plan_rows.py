@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
+from kraftlog.quorum.committed import is_contradicted
 from kraftlog.quorum.copy_times import described_key
 from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.logview import LogView
@@ -45,11 +46,15 @@ class Plans:
 
     @cached_property
     def _witness(self) -> LogView | None:
-        """A log that holds what is committed: that of the majority, or else the newest."""
+        """A log that holds what is committed: that of the majority, or else the newest, sooner one
+        that most copies contradict nowhere.
+        """
         quorum = self.quorum
         held = quorum.voting.held_by_majority()
-        enough = held is not None and held.end >= quorum.bounds.lower
-        return quorum.by_label[held.label] if held is not None and enough else quorum.newest_log
+        if held is not None and held.end >= quorum.bounds.lower:
+            return quorum.by_label[held.label]
+        usual = (log for log in quorum.peers if not is_contradicted(quorum, log.label))
+        return max(usual, key=lambda one: one.newness, default=None) or quorum.newest_log
 
     def committed_reach(self, log: LogView) -> int:
         """How far a replica holds what is committed: by a credible snapshot that it loads, and by

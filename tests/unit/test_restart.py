@@ -584,6 +584,25 @@ def test_a_copy_that_stands_alone_below_the_bound(tmp_path: Path) -> None:
     assert told(tmp_path, "1")[0] == Safety.SAFE
 
 
+@pytest.mark.parametrize("altered", [1, 2])
+def test_a_copy_that_stands_alone_blames_nobody_whatever_it_is_called(
+    altered: int, tmp_path: Path
+) -> None:
+    """Also where the voters that hold what is committed are no majority that is alike: the first of
+    the newest logs was what all others were held against.
+    """
+    nodes = quorum(tmp_path)
+    nodes[2].write(healthy_log()[:6])
+    nodes[2].epochs([(1, 0)])
+    stored = snapshot(healthy_state(), 2, START_MS + 9000)
+    with_observer(nodes).checkpoint(12, 2).write_bytes(stored)
+    changed = (producer_ids(2000),)
+    replace_batch(nodes[altered - 1], 9, lambda one: replace(one, values=changed).raw())
+    found = answers(tmp_path)
+    assert found.pop(str(altered)).safety == Safety.UNSAFE
+    assert {one.safety for one in found.values()} == {Safety.SAFE}
+
+
 def test_copies_that_differ_in_one_epoch_are_no_nodes_to_restart(tmp_path: Path) -> None:
     """Above what is known to be committed, too: by epochs nobody cuts either, and no majority of the
     copies tells who is right.
