@@ -311,9 +311,11 @@ class AtHand:
 
     @cached_property
     def newest_log(self) -> LogView | None:
-        """The copy with the newest epoch, and the furthest in it."""
+        """The copy with the newest epoch, and the furthest in it; of equals one that reaches back
+        furthest.
+        """
         logs = [one for one in self.peers if not one.is_empty]
-        return max(logs, key=lambda one: one.newness, default=None)
+        return max(logs, key=lambda one: (one.newness, -(one.start_offset or 0)), default=None)
 
     @cached_property
     def has_begun(self) -> bool:
