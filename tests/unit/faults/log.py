@@ -778,6 +778,24 @@ def _(nodes: list[Node]) -> None:
     path.write_bytes(path.read_bytes() + b"\x55" * 200)
 
 
+def _of_magic(base: int, magic: int) -> Damage:
+    """The byte stands outside of the CRC, so that the batch stays whole."""
+    return lambda nodes: overwrite(nodes[0].segment(6), AT[base] + 16, bytes([magic]))
+
+
+for base, check, severity, magic, says in (
+    (9, "batch_header_valid", "critical", 3, "and a node that reads it stops. Replicas 2 and 3"),
+    (9, "batch_header_valid", "critical", 1, "Kafka would cut this log there at its next start."),
+    (11, "log_tail_complete", "critical", 127, "looks at no magic and keeps it, and a node that"),
+    (11, "log_tail_complete", "warning", 0x82, "leaves that. The node cuts this end at its next"),
+):
+    fault(
+        check, severity, "1", base, AT[base], says,
+        also="offsets_contiguous" if base == 9 else "",
+    )(_of_magic(base, magic))  # fmt: skip
+"""Kafka's files ask whether the magic is below 2, as a signed byte, and its readers whether it is 2."""
+
+
 @fault("leader_change_starts_epoch", "critical", "1", 9, says="Epoch 3 begins at offset 9")
 def _(nodes: list[Node]) -> None:
     """An epoch in the middle, which goes on to the end."""
