@@ -192,7 +192,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    ASSIGNMENT, "critical", offset=12, says="isr [2, 2] names a broker twice",
+    ASSIGNMENT, "critical", offset=12, says="isr [2, 2] names a broker twice. A controller stops with an",
     sound=appended(change(1, replicas=[1, 2], adding=[2], removing=[2])),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
