@@ -282,8 +282,8 @@ fault(
 )(_two_and(b"xx"))  # fmt: skip
 
 
-def _control(key_version: int, control_type: int, value: bytes) -> Damage:
-    key = struct.pack(">hh", key_version, control_type)
+def _control(key_version: int, control_type: int, value: bytes, rest: bytes = b"") -> Damage:
+    key = struct.pack(">hh", key_version, control_type) + rest
     return lambda nodes: [node.append(Batch(12, 2, (value,), (key,), LATER)) for node in nodes]
 
 
@@ -314,6 +314,10 @@ fault(
     "record_rules", "warning", "1", 12, says="2 bytes left after KRaftVersionRecord version 0",
     sound=_control(0, 5, _KRAFT_VERSION),
 )(_control(0, 5, _KRAFT_VERSION + b"xx"))  # fmt: skip
+fault(
+    "record_rules", "warning", "1", 12, says="1 byte left in its key after the type, where Kafka's",
+    sound=_control(0, 5, _KRAFT_VERSION),
+)(_control(0, 5, _KRAFT_VERSION, b"x"))  # fmt: skip
 
 
 def _of_producer(nodes: list[Node]) -> None:
