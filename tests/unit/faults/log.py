@@ -523,6 +523,44 @@ for _values, _offset in (
         says="metadata.version 12 has no transactions",
         sound=appended(*_values, TRANSACTION["end"]),
     )(appended(*_values))  # fmt: skip
+
+
+def _led_inside(*first: bytes) -> Damage:
+    """A transaction in which a leader is elected, and what that one writes first."""
+
+    def damage(nodes: list[Node]) -> None:
+        everywhere(nodes, feature("metadata.version", 13), TRANSACTION["begin"])
+        for node in nodes:
+            node.append(leader_change(14, 3, 1, LATER + 1))
+            if first:
+                node.append(Batch(15, 3, first, None, LATER + 2))
+            node.epochs([(1, 0), (2, 8), (3, 14)])
+            node.quorum_state(leaderId=1, leaderEpoch=3)
+
+    return damage
+
+
+for _first in ((NO_OP,), (NO_OP, TRANSACTION["abort"]), (topic("d", 9), TRANSACTION["end"])):
+    fault(
+        "transactions_well_formed", "critical", offset=13,
+        says="is open still where a later leader begins to write, at offset 15.",
+        sound=_led_inside(TRANSACTION["abort"], *_first[:1]),
+    )(_led_inside(*_first))  # fmt: skip
+
+
+def _ended_before(nodes: list[Node]) -> None:
+    everywhere(nodes, feature("metadata.version", 13), TRANSACTION["begin"], TRANSACTION["end"])
+    for node in nodes:
+        node.append(leader_change(15, 3, 1, LATER), Batch(16, 3, (NO_OP,), None, LATER))
+
+
+fault(
+    "transactions_well_formed", "critical", offset=13, says="a later leader begins to write",
+    sound=_ended_before,
+)(_led_inside(NO_OP))  # fmt: skip
+fault("transactions_well_formed", "info", offset=13, says="A metadata transaction is still open")(
+    _led_inside()
+)
 fault("transactions_well_formed", "info", offset=13, says="still open")(
     appended(feature("metadata.version", 13), TRANSACTION["begin"])
 )
