@@ -14,6 +14,8 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
+from kraftlog.audit.grouping import is_left_config
+from kraftlog.audit.image_checks import EQUALS
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, replicas_text
 from kraftlog.plain import counted, listed, natural, offsets_text, sentence, voters_text
@@ -21,6 +23,7 @@ from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.committed import returning
 from kraftlog.quorum.departures import Replacement
 from kraftlog.quorum.divergence import Comparison, DifferingRun, end_after_repair, replacing_epoch
+from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import is_second_history_of_either, tail_of_either
@@ -110,8 +113,8 @@ def _is_beside_a_fork(quorum: Quorum, comparison: Comparison, run: DifferingRun)
     record that differs. Or a whole log is of another quorum than those of most voters at hand.""",
     advice="""Restart nothing. If a majority of the voters agrees, or where too few voters are at
     hand most of all copies, stop the replica that stands alone, set its log folder aside and let it
-    fetch the log again. If no majority decides, keep all copies and compare with a backup: whatever
-    is started first becomes the truth.""",
+    fetch the log again. If no majority decides, or the snapshots of that majority contradict its
+    log, keep all copies and compare with a backup: whatever is started first becomes the truth.""",
 )  # fmt: skip
 def committed(quorum: Quorum) -> Iterator[BadRow]:
     lower = quorum.bounds.lower
@@ -129,7 +132,9 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
         reason = quorum.bounds.lower_reason
         apart = apart_words(quorum, log.label, side.comparison.other.label)
         todo = f"Restart neither before you know which one is right: compare with a backup.{_told_as(quorum, run.start)}"
-        if side.by_majority:
+        if doubt := _doubted_by_snapshots(quorum, side, run.start):
+            todo = f"{doubt} Restart none of them."
+        elif side.by_majority:
             todo = f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)[0]}"
         yield _row(
             quorum,
@@ -260,12 +265,38 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
+    if doubt := _doubted_by_snapshots(quorum, side, offset):
+        return doubt
     if side.by_majority:
         log = side.comparison.one
         alone = sorted((one.label for one in quorum.holding(log, offset)), key=natural)
         stand = "stands" if len(alone) == 1 else "stand"
         return f"{sentence(replicas_text(alone))} {stand} against the others. {fetch_again(quorum, log.label)[0]}"
     return f"No majority at hand decides: compare both with a backup before either starts.{_told_as(quorum, offset)}"
+
+
+def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:
+    """What to do where those who agree wrote snapshots that contradict it, and none that bears it out: what
+    they had applied is not what their logs hold now. Nothing in words where that is not so.
+    """
+    own = [
+        one
+        for one in quorum.own_snapshots
+        if one.is_complete and one.end_offset > offset and one.replica in side.agreeing
+    ]
+    state = quorum.evidence.state or StateEvidence()
+    apart = {
+        one.path
+        for one in state.comparisons
+        if one.check == EQUALS and one.difference_count and not is_left_config(one)
+    }
+    if not (side.by_majority and own and apart.issuperset(one.path for one in own)):
+        return ""
+    whose = replicas_text(sorted({one.replica for one in own}, key=natural))
+    return (
+        f"But the snapshots of {whose} contradict their own log (snapshot_equals_replay): it may have been changed, and replica {side.comparison.one.label} may be right. "
+        "Empty no folder, and compare all of them with a backup."
+    )
 
 
 def _told_as(quorum: Quorum, offset: int) -> str:

@@ -33,8 +33,8 @@ def _rows(quorum: Quorum, name: str) -> Iterator[BadRow]:
     """What the history has shown for a check."""
     state = quorum.evidence.state or StateEvidence()
     apart = [one for one in state.comparisons if one.check == name and one.difference_count]
-    left = [one for one in apart if is_left_config(one.differences)]
-    others = [one for one in apart if not is_left_config(one.differences)]
+    left = [one for one in apart if is_left_config(one)]
+    others = [one for one in apart if not is_left_config(one)]
     for first, *later in _grouped(others):
         yield _comparison_row(quorum, first, later, _alike(quorum, first, others))
     if left and not (name == AGREE and _is_told(state, left)):
@@ -93,13 +93,15 @@ def _is_told(state: StateEvidence, left: list[ImageComparison]) -> bool:
 
 def _left_row(left: list[ImageComparison]) -> BadRow:
     """Leftover configs are Kafka's own doing: one info for all snapshots of the quorum."""
-    replicas = list(dict.fromkeys(one.replica for one in left))
-    files = list(dict.fromkeys(f"{_file(one)} of {one.replica}" for one in left))
+    holding = [one for one in left if any(each.change != "removed" for each in one.differences)]
+    files = list(dict.fromkeys(f"{_file(one)} of {one.replica}" for one in holding))
+    replicas = list(dict.fromkeys(one.replica if one in holding else one.other for one in left))
+    which = f" The files are {some(files)}." if files else ""
     keys = dict.fromkeys(found.noun for one in left for found in one.differences)
     first = left[0]
     return BadRow(
         first.replica,
-        f"Snapshots of {replicas_text(replicas)} hold configs of topics that do not exist. Those are {some(list(keys), 3)}. {LEFT_CONFIGS} The files are {some(files)}.",
+        f"Snapshots of {replicas_text(replicas)} hold configs of topics that do not exist. Those are {some(list(keys), 3)}. {LEFT_CONFIGS}{which}",
         first.path,
         offset=first.end_offset,
         batch_leader_epoch=first.epoch,
@@ -187,8 +189,8 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
     that loads none of them has no vote. A node that loads it goes on with a wrong
     state, and its log may be cut so that nobody can tell any more. At level info, only configs
     of topics that do not exist differ: Kafka leaves them behind when a topic comes and goes
-    within one step of its loader. A topic that is created under such a name later has them
-    unasked. It is told once for all snapshots. A node goes
+    within one step of its loader, and loses none that a record has set. A topic that is created
+    under such a name later has them unasked. It is told once for all snapshots. A node goes
     on with what it has loaded: its later snapshots that differ in nothing new are named with the
     first. At level info, too, only SCRAM users differ of whom later records say anew what they have.""",
     advice="""Compare the keys and fields in the finding with the other replicas' snapshots. Set

@@ -45,6 +45,7 @@ _TAIL_WORDS = {
     FaultKind.TORN_BATCH: "a torn batch",
     FaultKind.ZEROS: "zeros",
     FaultKind.GARBAGE: "garbage",
+    FaultKind.BATCH_MAGIC: "a batch that Kafka does not read",
 }
 
 
@@ -214,14 +215,19 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
             advice, evidence = remedy(quorum, log.label, start, end)
             yield BadRow(
                 log.label,
-                f"{what}: {fault.detail}. "
-                f"Kafka would cut this log there at its next start. {advice}",
+                f"{what}: {fault.detail}. {_at_next_start(fault)} {advice}",
                 segment.path,
                 fault.position,
                 start,
                 end,
                 evidence=evidence | _fault_evidence(fault),
             )
+
+
+def _at_next_start(fault: Fault) -> str:
+    if fault.kind == FaultKind.BATCH_MAGIC:
+        return "Kafka's recovery looks at no magic and keeps it, and a node that reads it stops."
+    return "Kafka would cut this log there at its next start."
 
 
 def _after_damaged_batch(
@@ -374,7 +380,8 @@ def _cut(log: LogView, index: int, fault: Fault) -> tuple[int, int | None]:
     action="restart", goes_by=("copy_skew_ms",),
     meaning="""The newest segment ends inside a batch, in zeros or in bytes that are no batch. This
     is usual for a copy of a running node, and after a crash or a loss of power: the node cuts the
-    tail when it starts and fetches the rest again.""",
+    tail when it starts and fetches the rest again. At level critical it ends with a whole batch whose
+    magic is above 2: Kafka does not cut it, and stops where it reads it.""",
     advice="""If the node was running or was killed, nothing needs to be done. If it was stopped
     cleanly, check its disk and its file system. A full disk stops a node so, and stops it at each start
     until there is room.""",
@@ -389,19 +396,30 @@ def tail(quorum: Quorum) -> Iterator[BadRow]:
 
 def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = _cut(log, len(log.evidence.segments) - 1, fault)
-    usual = (
-        "More is lost than a copy of a running node or a crash explains: see log_end_lost."
-        if lost_end(quorum, log) is not None
-        else "This is usual in a copy of a node that runs or was killed."
-    )
+    if fault.kind == FaultKind.BATCH_MAGIC:
+        advice, evidence = remedy(quorum, log.label, start, None)
+        return BadRow(
+            log.label,
+            f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). {_at_next_start(fault)} {advice}",
+            segment.path,
+            fault.position,
+            start,
+            severity="critical",
+            evidence=evidence | _fault_evidence(fault),
+        )
+    usual = "This is usual in a copy of a node that runs or was killed."
+    asks = "A full disk does this, too, and the node does not start until there is room. If it was stopped cleanly, check its disk."
+    if fault.offset is not None:  # a whole batch, by its CRC
+        usual, asks = "No node that runs or was killed leaves that.", "Check its disk."
+    if lost_end(quorum, log) is not None:
+        usual = "More is lost than a copy of a running node or a crash explains: see log_end_lost."
     cuts = "The node cuts this end at its next start, and goes on"
     if segment.swap_stop is not None:
         cuts = "See segment_name_matches: the node does not start with it; the log goes on"
     return BadRow(
         log.label,
         f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). "
-        f"{usual} {cuts} from offset {start}. "
-        "A full disk does this, too, and the node does not start until there is room. If it was stopped cleanly, check its disk.",
+        f"{usual} {cuts} from offset {start}. {asks}",
         segment.path,
         fault.position,
         start,

@@ -23,7 +23,7 @@ from kraftlog.audit.triage import (
     replicas_text,
     told_once,
 )
-from kraftlog.log.batch import CODEC_MASK, codec_name
+from kraftlog.log.batch import CODEC_MASK, CONTROL, codec_name
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import counted, numbers, sentence, voters_text
@@ -42,7 +42,7 @@ from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import FOOTER, HEADER, SnapshotView
 from kraftlog.quorum.voter_changes import LEADER_CHANGE
-from kraftlog.state.tables import BEGIN, END
+from kraftlog.state.tables import ABORT, BEGIN, END
 
 CODEC_KINDS = frozenset({FaultKind.COMPRESSION, FaultKind.DECOMPRESSION_LIMIT})
 RECORD_KINDS = frozenset(
@@ -473,7 +473,8 @@ def _compressed(quorum: Quorum) -> Iterator[BadRow]:
     "Begin, End and Abort of metadata transactions pair up and do not nest",
     action="origin", over=coverage.batches,
     meaning="""Begin, End and Abort records of metadata transactions do not pair up, and Kafka's
-    loader fails there. At level info a transaction is still open at the log's end: its records
+    loader fails there. Or a later leader has written in one that is open, which Kafka's leaders
+    abort first. At level info a transaction is still open at the log's end: its records
     have no effect until it ends, which is usual in the moments after the first start of a
     cluster. At level warning one is open at a metadata.version that has none, and nobody can
     lead.""",
@@ -512,9 +513,14 @@ def _transactions(
         problem = _misplaced_event(log, event, opened, unknown_from is None)
         if problem is not None:
             yield _event(log, here, problem, None, {"stops": NODES})
+        elif opened is not None:
+            yield from _outlived(log, opened, here, event.type == ABORT)
         opened = here if event.type == BEGIN else None
         unknown_from = None
     if opened is not None and not gaps:
+        if outlived := list(_outlived(log, opened, (int(log.rows[-1]), 0), False)):
+            yield from outlived
+            return
         text = (
             "A metadata transaction is still open at the log's end: its records have no effect until it ends. This is usual right after a start. "
             "If it stays open in the next copy, the controller is stuck."
@@ -561,6 +567,27 @@ def _misplaced_event(
         word = "ends" if event.type == END else "aborts"
         return f"A record {word} a metadata transaction while none is open. {advice}"
     return None
+
+
+def _outlived(
+    log: LogView, opened: tuple[int, int], closed: tuple[int, int], is_abort: bool
+) -> Iterator[BadRow]:
+    """A transaction in which a later leader has written. The first record of a new leader aborts one
+    that is open. Source: Kafka's ActivationRecordsGenerator.
+    """
+    columns = log.evidence.log
+    later = log.epochs > log.epochs[log.rows <= opened[0]][-1]
+    is_data = columns.attributes[log.rows] & CONTROL == 0
+    written = log.rows[later & is_data & (log.rows <= closed[0])]
+    if not len(written) or (is_abort and closed == (int(written[0]), 0)):
+        return
+    first = int(written[0])
+    text = (
+        f"A metadata transaction that begins at offset {_offset(log, opened)} is open still where a later leader begins to write, at offset {int(columns.base_offsets[first])}. "
+        "Kafka's leaders abort it first, so the log was changed. No record from its begin on has an effect before it ends. Where it does not, the next leader aborts all of them. "
+        "Keep all folders, and restart no controller before you know what was changed."
+    )
+    yield _event(log, opened, text, None, {})
 
 
 def _offset(log: LogView, place: tuple[int, int]) -> int:

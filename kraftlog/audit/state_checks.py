@@ -144,9 +144,10 @@ ISR_WITHIN_REPLICAS = state_check(
     one; or the assignment is empty, or has not as many directories as replicas; or the
     partition's number is below 0. Brokers that a reassignment has left in the ELR are no finding:
     Kafka itself leaves them there, and elects nobody outside of the assignment. Nor is one that
-    is being added and removed, as where a reassignment takes the place of another one.""",
-    advice="""Correct the partition with a reassignment, and find out which controller wrote the
-    record.""",
+    is being added and removed, as where a reassignment takes the place of another one. Where the
+    ISR names a broker twice, a controller stops at the record that takes it out.""",
+    advice="""Correct the partition with a reassignment, but where the finding says that controllers
+    stop. Find out which controller wrote the record.""",
 )  # fmt: skip
 _MEMBERS = ("isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas")
 """Lists of brokers that must lie in the assignment."""
@@ -164,7 +165,7 @@ def _assignment_problems(partition: Data, left: Set[int] = frozenset()) -> Itera
     for name in _MEMBERS:
         members = partition.get(name) or ()
         if len(set(members)) != len(members):
-            yield f"{name} {members} names a broker twice"
+            yield _named_twice(name, members)
         outside = set(members) - set(replicas)
         if name == "eligibleLeaderReplicas":
             outside -= left
@@ -198,17 +199,34 @@ def _assignment(row: Version) -> Iterator[Said]:
     known = set(_assignment_problems(row.before)) if row.before else set()
     for problem in _assignment_problems(row.after, _left_in_elr(row.before)):
         if problem not in known:
-            yield _wrong_partition(row, problem)
+            yield _wrong_partition(row, problem, _todo_about(problem, row.after["isr"]))
 
 
-def _wrong_partition(row: Version, text: str) -> Said:
+_CORRECT = (
+    "Brokers would act on it: correct it with a reassignment or an election. "
+    "Find out which controller wrote it."
+)
+_STOPS_LATER = (
+    "A controller stops with an exception at the record that takes that broker out of the ISR, also where another one has named it once since. "
+    "Reassign and elect nothing: keep the broker running, and delete the topic if it can be spared. Find out which controller wrote it."
+)
+
+
+def _todo_about(problem: str, isr: Sequence[int]) -> str:
+    """Controllers keep in which ISRs a broker is, each as often as it is named (BrokersToIsrs)."""
+    return _STOPS_LATER if problem == _named_twice("isr", isr) else _CORRECT
+
+
+def _named_twice(name: str, members: Sequence[int]) -> str:
+    return f"{name} {members} names a broker twice"
+
+
+def _wrong_partition(row: Version, text: str, todo: str = _CORRECT) -> Said:
     topic_id, number = row.key
     topic, offset = row.by.topic_name, row.by.origin.offset
     name = f"id {topic_id}" if topic is None else f"{topic} (id {topic_id})"
     return Said(
-        f"Partition {number} of topic {name} is wrong from offset {offset} on: {text}. "
-        "Brokers would act on it: correct it with a reassignment or an election. "
-        "Find out which controller wrote it.",
+        f"Partition {number} of topic {name} is wrong from offset {offset} on: {text}. {todo}",
         {"topic_id": topic_id, "partition": number, "after": dict(row.after)},
     )
 

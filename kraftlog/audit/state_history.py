@@ -9,6 +9,7 @@ counts. Memory: two lines at most, two windows of records, and the snapshots of 
 KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 """
 
+import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -470,7 +471,17 @@ class StateHistory:
         self, line: _Line, group: list[SnapshotView], told: tuple[KeyDifference, ...], count: int
     ) -> None:
         basis = f"the replay of {line.basis}"
-        self._compare(group, line.origin, basis, told, count, has_base=bool(line.base))
+        logged, has_base = self._logged(line, told), bool(line.base)
+        self._compare(group, line.origin, basis, told, count, has_base=has_base, logged=logged)
+
+    def _logged(self, line: _Line, told: tuple[KeyDifference, ...]) -> tuple[str, ...]:
+        """Which stale configs that a snapshot lacks a line has not begun with."""
+        found = [one.key for one in told if one.stale_config and one.change == "removed"]
+        if not found or not line.base:
+            return tuple(found)
+        begun = self._image(line.base[0]).known.small.state
+        keys = {one: tuple(json.loads(one.partition(":")[2])) for one in found}
+        return tuple(one for one, key in keys.items() if begun.get("configs", key) is None)
 
     def _compare(
         self,
@@ -482,12 +493,13 @@ class StateHistory:
         *,
         check: str = EQUALS,
         has_base: bool = True,
+        logged: tuple[str, ...] = (),
     ) -> None:
         for one in group:
             self.comparisons.append(
                 ImageComparison(
                     check, one.replica, one.path, one.end_offset, one.epoch, other, basis, told,
-                    count, has_base,
+                    count, has_base, logged,
                 )
             )  # fmt: skip
 

@@ -303,7 +303,7 @@ def _control(
         raise DecodeError(
             "control_key", frame.key_start, f"control key version {key_version} is negative"
         )
-    number, at = fixed(INT16, buffer, at, frame.key_end, "control record type")
+    number, after = fixed(INT16, buffer, at, frame.key_end, "control record type")
     start, end = frame.value_start, frame.value_end
     if start < 0:
         start = end = frame.end
@@ -323,10 +323,16 @@ def _control(
         if version <= spec.versions.last:
             raise
         return _Body(name, int(version), None, [], raw)
+    ignored = list(body.ignored)
+    if after != frame.key_end and key_version == 0:
+        ignored.append(
+            f"{counted(frame.key_end - after, 'byte')} left in its key after the type, where Kafka's reader does not look"
+        )
     if at != end and body.data and body.data["version"] in spec.versions:
-        rest = f"{counted(end - at, 'byte')} left after {spec.name} version 0, where Kafka's reader does not look"
-        return body._replace(ignored=(*body.ignored, rest))
-    return body
+        ignored.append(
+            f"{counted(end - at, 'byte')} left after {spec.name} version 0, where Kafka's reader does not look"
+        )
+    return body._replace(ignored=tuple(ignored))
 
 
 def _message(

@@ -39,7 +39,9 @@ LENGTH_POSITION, MAGIC_POSITION, CRC_POSITION, CRC_START = 8, 16, 17, 21
 PREFIX_SIZE = 12
 """Bytes before what `length` counts: base offset and length itself."""
 MIN_LENGTH = HEADER_SIZE - PREFIX_SIZE
-MAGIC = 2
+MAGIC, LAST_MAGIC = 2, 127
+"""Ours, and the last one that Kafka's files take for it: they ask whether a signed byte is below ours.
+"""
 MIN_RECORD_SIZE = 7
 """The smallest record: seven one-byte varints and attributes."""
 

@@ -20,6 +20,10 @@ class FaultKind(StrEnum):
     """A batch with sane framing whose CRC-32C is wrong."""
     BATCH_HEADER = "batch_header"
     """Bytes that are no batch, with a valid batch after them."""
+    BATCH_MAGIC = "batch_magic"
+    """A whole batch, as its CRC proves, of a magic above 2: Kafka's recovery keeps it, and no reader of
+    its takes it.
+    """
     TORN_BATCH = "torn_batch"
     """The start of a batch that the file's end cuts off."""
     ZEROS = "zeros"
@@ -54,6 +58,7 @@ RANGE_KINDS = frozenset(
     {
         FaultKind.BATCH_CRC,
         FaultKind.BATCH_HEADER,
+        FaultKind.BATCH_MAGIC,
         FaultKind.TORN_BATCH,
         FaultKind.ZEROS,
         FaultKind.GARBAGE,
@@ -63,6 +68,9 @@ RANGE_KINDS = frozenset(
 
 READING_KINDS = frozenset({FaultKind.BATCH_TOO_LARGE, FaultKind.VANISHED, FaultKind.UNREADABLE})
 """Faults of reading, not of the bytes: Kafka does not stop at them."""
+
+KEPT_KINDS = READING_KINDS | {FaultKind.BATCH_MAGIC}
+"""Faults at which Kafka's recovery cuts no log."""
 
 
 class Fault(NamedTuple):

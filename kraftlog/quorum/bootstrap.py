@@ -11,6 +11,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.batch import (
     HEADER_SIZE,
     INT32_AT,
+    LAST_MAGIC,
     LENGTH_POSITION,
     MAGIC,
     MAGIC_POSITION,
@@ -22,7 +23,6 @@ from kraftlog.state.shapes import METADATA_VERSION
 
 LEAST_LENGTH = 14
 """That of a batch without a record, in the oldest format: Kafka throws at less."""
-_LAST_MAGIC = 127
 
 
 def read_bootstrap(raw: bytes, redactor: Redactor, limit: int) -> int:
@@ -34,7 +34,7 @@ def read_bootstrap(raw: bytes, redactor: Redactor, limit: int) -> int:
         end = position + PREFIX_SIZE + length
         if length >= LEAST_LENGTH and end > len(raw):
             break
-        is_batch = MAGIC <= raw[position + MAGIC_POSITION] <= _LAST_MAGIC
+        is_batch = MAGIC <= raw[position + MAGIC_POSITION] <= LAST_MAGIC
         if not is_batch or end - position < HEADER_SIZE:
             raise ValueError(f"there is no record batch at byte {position:,}")
         section = section_of(raw[position:end], position, limit)

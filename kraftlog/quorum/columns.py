@@ -7,7 +7,16 @@ or magic, as the CRC proves, which covers neither. Source: KIP-630 "Snapshot For
 
 import numpy as np
 
-from kraftlog.log.batch import HEADER_SIZE, PREFIX_SIZE, Batches
+from kraftlog.log.batch import (
+    HEADER_SIZE,
+    INT32_AT,
+    LAST_MAGIC,
+    LENGTH_POSITION,
+    MAGIC,
+    MAGIC_POSITION,
+    PREFIX_SIZE,
+    Batches,
+)
 from kraftlog.log.fault import RANGE_KINDS, Fault, FaultKind
 from kraftlog.log.resync import streamed_crc_is_valid
 from kraftlog.log.storage import open_file
@@ -78,11 +87,18 @@ def _whole(path: str, fault: Fault, position: int, size: int) -> Fault | None:
         with open_file(path) as file:
             if not streamed_crc_is_valid(file, position, size):
                 return None
-            base = int.from_bytes(file.read(position, 8), "big", signed=True)
+            header = file.read(position, MAGIC_POSITION + 1)
     except OSError:
         return None
-    detail = f"a batch of {size:,} bytes has a damaged length or magic in its header (its CRC proves the records whole)"
-    return fault._replace(position=position, size_bytes=size, detail=detail, offset=base)
+    kind, what = fault.kind, "a damaged length or magic"
+    (length,) = INT32_AT.unpack_from(header, LENGTH_POSITION)
+    if PREFIX_SIZE + length == size and MAGIC < header[MAGIC_POSITION] <= LAST_MAGIC:
+        kind, what = FaultKind.BATCH_MAGIC, f"magic {header[MAGIC_POSITION]} in the place of 2"
+    detail = (
+        f"a batch of {size:,} bytes has {what} in its header (its CRC proves the records whole)"
+    )
+    base = int.from_bytes(header[:LENGTH_POSITION], "big", signed=True)
+    return fault._replace(kind=kind, position=position, size_bytes=size, detail=detail, offset=base)
 
 
 def _columns(file: int, batches: Batches, content: list[int]) -> BatchColumns:

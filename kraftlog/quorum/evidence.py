@@ -461,7 +461,8 @@ class ImageComparison:
     `snapshots_agree`.
 
     `other` is the label of the replica whose files the other image came from, `basis` says how, in
-    words; `has_base` is False where it is the replay of a log from offset 0 on.
+    words; `has_base` is False where it is the replay of a log from offset 0 on. `logged` are the keys
+    of stale configs that the snapshot lacks, and that records of the log have set.
     """
 
     check: str
@@ -474,6 +475,7 @@ class ImageComparison:
     differences: tuple[KeyDifference, ...]
     difference_count: int
     has_base: bool = True
+    logged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ PartitionMetadataFile, LeaderEpochCheckpointFile, FileQuorumStateStore, Bootstra
 Frequency of Compaction", KAFKA-14240, open-im-server#2903, mojaloop#4259.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
 
 from kraftlog.log import names
 from kraftlog.log.directory import NO_SEGMENT
-from kraftlog.log.fault import READING_KINDS, FaultKind
+from kraftlog.log.fault import KEPT_KINDS, FaultKind
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import listed, offsets_are, voters_text
 from kraftlog.quorum.content import END_MARKER, REFUSED, UNKNOWN
@@ -77,7 +77,11 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
                 )
             )
         ),
-        (*_bad_records(one.log, log.contents), *_begun_nowhere(quorum, log)),
+        (
+            *_of_other_magic(one.segments),
+            *_bad_records(one.log, log.contents),
+            *_begun_nowhere(quorum, log),
+        ),
         (
             *_notes(log, end),
             *map(_not_found, misnamed),
@@ -109,6 +113,8 @@ def _vector(log: LogView, last: SegmentEvidence | None, end_row: int) -> EpochVe
     kept = log.evidence.log.last_offsets[last.first_row : end_row]
     inside = (int(one) + 1 for one in kept[::-1] if last.reaches(int(one)))
     end = next(inside, last.base_offset)
+    if end_row == last.end_row:
+        end = max(end, *(one.offset + 1 for one in _of_other_magic([last])), 0)
     return claimed_by(log.epoch_entries, EpochVector(entries, end).truncated(end))
 
 
@@ -122,7 +128,7 @@ def _recovered(one: ReplicaEvidence) -> tuple[SegmentEvidence | None, int, str |
         found = [
             (int(one.log.positions[r]), int(r), "a batch whose CRC is wrong") for r in rows[:1]
         ]
-        faults = [fault for fault in segment.faults if fault.kind not in READING_KINDS]
+        faults = [fault for fault in segment.faults if fault.kind not in KEPT_KINDS]
         for fault in faults[:1]:
             positions = one.log.positions[segment.first_row : segment.end_row]
             row = segment.first_row + int(np.searchsorted(positions, fault.position))
@@ -231,6 +237,15 @@ def _bad_records(batches: BatchColumns, contents: tuple[Content, ...]) -> Iterat
         base, last = int(batches.base_offsets[row]), int(batches.last_offsets[row])
         yield BadRecord(base, "the batch there holds no record", last)
     yield from _issues(batches, contents, REFUSED)
+
+
+def _of_other_magic(segments: Iterable[SegmentEvidence]) -> Iterator[BadRecord]:
+    """Whole batches that recovery keeps, and whose magic stops who reads them. They end where the next
+    one begins; a snapshot ends at no other place."""
+    for segment in segments:
+        for fault in segment.faults:
+            if fault.kind == FaultKind.BATCH_MAGIC and fault.offset is not None:
+                yield BadRecord(fault.offset, fault.detail, fault.offset)
 
 
 def _begun_nowhere(quorum: Quorum, log: LogView) -> Iterator[BadRecord]:

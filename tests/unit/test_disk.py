@@ -13,7 +13,7 @@ from kraftlog.log.directory import IS_FOLDER, find_replicas
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.evidence import FileProblem, SideFile
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
+from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile, boot
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.extent import SnapshotId
 from tests.property.engines import sealed
@@ -47,6 +47,28 @@ def test_a_sound_disk(tmp_path: Path) -> None:
     quorum(tmp_path)
     snapshot = SnapshotFile(SnapshotId(1, 6), None, is_complete=True)
     assert disk(tmp_path) == Disk(0, WHOLE, (snapshot,), None, (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("base", "magic", "end", "boots"),
+    [
+        (9, 3, 12, False),
+        (11, 127, 12, False),
+        (3, 3, 12, True),  # the snapshot that a start begins with ends behind it
+        (11, 1, 11, True),
+        (11, 0x82, 11, True),
+    ],
+)
+def test_recovery_keeps_a_whole_batch_of_a_magic_above_2(
+    tmp_path: Path, base: int, magic: int, end: int, boots: bool
+) -> None:
+    """As Kafka 4.3.1's KafkaRaftLog does, which cuts what is below 2 as a signed byte."""
+    node = quorum(tmp_path)[0]
+    overwrite(node.segment(0 if base < 6 else 6), AT[base] + 16, bytes([magic]))
+    found = disk(tmp_path)
+    assert found.vector.end_offset == end
+    assert (found.cut is None) == (magic in (3, 127))
+    assert boot(found).boots is boots
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "first_difference": {str: str}, "records": {str: [str]},
     },
     "log_start_covered": {"log_start_offset": int, "covered_by": [str], "asks": str},
-    "log_tail_complete": {"fault": str, "size_bytes": int, "detail": str, "content_hash": str},
+    "log_tail_complete": {
+        "fault": str, "size_bytes": int, "detail": str, "content_hash": str, "held_intact_by": [str],
+    },
     "mass_deletion": {
         "names": [str],
         "batch_id": str, "kind": str, "removed": int, "total": int, "last_offset": int,

@@ -282,8 +282,8 @@ fault(
 )(_two_and(b"xx"))  # fmt: skip
 
 
-def _control(key_version: int, control_type: int, value: bytes) -> Damage:
-    key = struct.pack(">hh", key_version, control_type)
+def _control(key_version: int, control_type: int, value: bytes, rest: bytes = b"") -> Damage:
+    key = struct.pack(">hh", key_version, control_type) + rest
     return lambda nodes: [node.append(Batch(12, 2, (value,), (key,), LATER)) for node in nodes]
 
 
@@ -314,6 +314,10 @@ fault(
     "record_rules", "warning", "1", 12, says="2 bytes left after KRaftVersionRecord version 0",
     sound=_control(0, 5, _KRAFT_VERSION),
 )(_control(0, 5, _KRAFT_VERSION + b"xx"))  # fmt: skip
+fault(
+    "record_rules", "warning", "1", 12, says="1 byte left in its key after the type, where Kafka's",
+    sound=_control(0, 5, _KRAFT_VERSION),
+)(_control(0, 5, _KRAFT_VERSION, b"x"))  # fmt: skip
 
 
 def _of_producer(nodes: list[Node]) -> None:
@@ -519,6 +523,44 @@ for _values, _offset in (
         says="metadata.version 12 has no transactions",
         sound=appended(*_values, TRANSACTION["end"]),
     )(appended(*_values))  # fmt: skip
+
+
+def _led_inside(*first: bytes) -> Damage:
+    """A transaction in which a leader is elected, and what that one writes first."""
+
+    def damage(nodes: list[Node]) -> None:
+        everywhere(nodes, feature("metadata.version", 13), TRANSACTION["begin"])
+        for node in nodes:
+            node.append(leader_change(14, 3, 1, LATER + 1))
+            if first:
+                node.append(Batch(15, 3, first, None, LATER + 2))
+            node.epochs([(1, 0), (2, 8), (3, 14)])
+            node.quorum_state(leaderId=1, leaderEpoch=3)
+
+    return damage
+
+
+for _first in ((NO_OP,), (NO_OP, TRANSACTION["abort"]), (topic("d", 9), TRANSACTION["end"])):
+    fault(
+        "transactions_well_formed", "critical", offset=13,
+        says="is open still where a later leader begins to write, at offset 15.",
+        sound=_led_inside(TRANSACTION["abort"], *_first[:1]),
+    )(_led_inside(*_first))  # fmt: skip
+
+
+def _ended_before(nodes: list[Node]) -> None:
+    everywhere(nodes, feature("metadata.version", 13), TRANSACTION["begin"], TRANSACTION["end"])
+    for node in nodes:
+        node.append(leader_change(15, 3, 1, LATER), Batch(16, 3, (NO_OP,), None, LATER))
+
+
+fault(
+    "transactions_well_formed", "critical", offset=13, says="a later leader begins to write",
+    sound=_ended_before,
+)(_led_inside(NO_OP))  # fmt: skip
+fault("transactions_well_formed", "info", offset=13, says="A metadata transaction is still open")(
+    _led_inside()
+)
 fault("transactions_well_formed", "info", offset=13, says="still open")(
     appended(feature("metadata.version", 13), TRANSACTION["begin"])
 )
@@ -776,6 +818,24 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     path = nodes[2].segment(6)
     path.write_bytes(path.read_bytes() + b"\x55" * 200)
+
+
+def _of_magic(base: int, magic: int) -> Damage:
+    """The byte stands outside of the CRC, so that the batch stays whole."""
+    return lambda nodes: overwrite(nodes[0].segment(6), AT[base] + 16, bytes([magic]))
+
+
+for base, check, severity, magic, says in (
+    (9, "batch_header_valid", "critical", 3, "and a node that reads it stops. Replicas 2 and 3"),
+    (9, "batch_header_valid", "critical", 1, "Kafka would cut this log there at its next start."),
+    (11, "log_tail_complete", "critical", 127, "looks at no magic and keeps it, and a node that"),
+    (11, "log_tail_complete", "warning", 0x82, "leaves that. The node cuts this end at its next"),
+):
+    fault(
+        check, severity, "1", base, AT[base], says,
+        also="offsets_contiguous" if base == 9 else "",
+    )(_of_magic(base, magic))  # fmt: skip
+"""Kafka's files ask whether the magic is below 2, as a signed byte, and its readers whether it is 2."""
 
 
 @fault("leader_change_starts_epoch", "critical", "1", 9, says="Epoch 3 begins at offset 9")

@@ -3,6 +3,7 @@
 import shutil
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tests.unit.audit_logs import (
     NO_OP,
@@ -453,3 +454,19 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     """A backup of before Kafka 3.7 knows no directory."""
     _on_its_old_disk(nodes, None)
+
+
+@fault(
+    "committed_data_consistent", "critical", "3", 4, also="log_matching snapshot_equals_replay",
+    says="of replicas 1 and 2 contradict their own log (snapshot_equals_replay): it may have been",
+)  # fmt: skip
+@fault(
+    "log_matching", "critical", "3", 4, also="committed_data_consistent snapshot_equals_replay",
+    says="and replica 3 may be right. Empty no folder, and compare all of them with a backup.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Most voters hold what their own snapshots contradict."""
+    for node in nodes[:2]:
+        replace_batch(
+            node, 4, lambda one: replace(one, values=(producer_ids(2000), one.values[1])).raw()
+        )

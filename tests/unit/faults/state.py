@@ -34,7 +34,7 @@ from tests.unit.audit_logs import (
     unregister_controller,
     voters_batch,
 )
-from tests.unit.faults.table import LATER, appended, everywhere, fault
+from tests.unit.faults.table import LATER, Damage, appended, everywhere, fault
 
 REFERENCES, ASSIGNMENT = "references_exist", "isr_within_replicas"
 EPOCHS, IDENTITY, BROKER_EPOCH = (
@@ -192,7 +192,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    ASSIGNMENT, "critical", offset=12, says="isr [2, 2] names a broker twice",
+    ASSIGNMENT, "critical", offset=12, says="isr [2, 2] names a broker twice. A controller stops with an",
     sound=appended(change(1, replicas=[1, 2], adding=[2], removing=[2])),
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -667,6 +667,36 @@ def _(nodes: list[Node]) -> None:
     stored = [healthy_log()[1], healthy_log()[3], left]
     for node in nodes:
         node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+
+
+def _of_no_topic(*held: tuple[int, bool], starts: int = 0) -> Damage:
+    """The log sets a config of a topic that there never was; snapshots hold that, or not."""
+    stray = config(2, "gone", "retention.ms", "1")
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            replace_batch(node, 7, lambda one: replace(one, values=(stray,)).raw())
+            for end, holds in held:
+                stored = healthy_state()[: 2 if end == 6 else 3]
+                epoch = 1 if end == 6 else 2
+                more = [Batch(0, epoch, (stray,))] if holds else []
+                raw = snapshot([*stored, *more], epoch, healthy_log()[-1].ms)
+                node.checkpoint(end, epoch).write_bytes(raw)
+            if starts:
+                node.segment(0).unlink()
+                node.epochs([(1, starts), (2, 8)])
+
+    return damage
+
+
+for starts in (0, 6):
+    fault(
+        "snapshot_equals_replay", "critical", "1", 12, says="of topic 'gone' is missing (value 1)",
+        sound=_of_no_topic((12, True), starts=starts),
+    )(_of_no_topic((12, False), starts=starts))  # fmt: skip
+fault("snapshot_equals_replay", "info", "1", 12, says="Snapshots of replica 1 hold configs of")(
+    _of_no_topic((6, True), (12, False), starts=6)
+)
 
 
 @fault("mass_deletion", "warning", offset=16, says="4 of 7 topics")
