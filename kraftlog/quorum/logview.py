@@ -321,14 +321,15 @@ class LogView:
         told = self.raw_epochs[:2].tolist()
         if not told or (self._is_control(0) and not self.controls(int(self.rows[0]))):
             return None
-        if told[-1] < told[0] or (told[-1] > told[0] and not self._is_leader_change(1)):
+        if told[-1] < told[0] or (told[-1] > told[0] and not self.is_leader_change(1)):
             return None
-        return range(told[0]) if self._is_leader_change(0) else range(told[0], told[0] + 1)
+        return range(told[0]) if self.is_leader_change(0) else range(told[0], told[0] + 1)
 
     def _is_control(self, index: int) -> bool:
         return bool(self.evidence.log.attributes[self.rows[index]] & CONTROL)
 
-    def _is_leader_change(self, index: int) -> bool:
+    def is_leader_change(self, index: int) -> bool:
+        """Whether a batch, by its place in the arrays of this log, tells who leads."""
         found = self.controls(int(self.rows[index]))
         return [one.type for one in found[:1]] == ["LEADER_CHANGE"]
 
