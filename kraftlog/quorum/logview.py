@@ -335,10 +335,17 @@ class LogView:
 
     @cached_property
     def elections(self) -> dict[int, Election]:
-        """The LeaderChange record of each epoch that begins with one in this log."""
+        """The LeaderChange record of each epoch that begins with one in this log. In the first epoch of
+        all, records may come before it: a controller of Kafka 3.3 to 3.5 does not wait for it on an
+        empty log (KAFKA-15345).
+        """
         found = {}
         for start in self.epoch_starts:
-            for control in self.controls(start.row)[:1]:
+            told = self.controls(start.row)[:1]
+            if not told and start.start_offset == 0:
+                of_it = (one for _, epoch, _, one in self.control_records() if epoch == start.epoch)
+                told = tuple(one for one in of_it if one.type == "LEADER_CHANGE")[:1]
+            for control in told:
                 if control.type == "LEADER_CHANGE" and control.data is not None:
                     found[start.epoch] = Election(
                         int(control.data["leaderId"]),
