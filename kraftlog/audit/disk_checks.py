@@ -7,10 +7,12 @@ known, and nothing is judged. Source: sentry-charts#1954, KIP-630 "Motivation", 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import called
+from kraftlog.config import ValueSource
 from kraftlog.plain import counted, sentence
 from kraftlog.quorum.growth import DAY_MS, days_to_fill
 from kraftlog.quorum.logview import LogView
@@ -28,9 +30,17 @@ from kraftlog.quorum.retention import (
     retention_limits,
     shipped_drops,
 )
-from kraftlog.quorum.settings import BETWEEN, KEPT_BYTES, KEPT_MS, SEGMENT_BYTES, SEGMENT_MS
+from kraftlog.quorum.settings import (
+    BETWEEN,
+    KEPT_BYTES,
+    KEPT_MS,
+    SEGMENT_BYTES,
+    SEGMENT_MS,
+    number_of,
+)
 from kraftlog.quorum.shortfalls import stood_still_ms
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.state.shapes import METADATA_VERSION
 
 
 def _with_retention(quorum: Quorum) -> list[LogView]:
@@ -53,8 +63,8 @@ def _over_logs(quorum: Quorum) -> Coverage:
     meaning="""A node keeps more of its metadata log than its settings allow, or takes no
     snapshots any more, without which nothing can be dropped. Kafka looks at its limits once a
     minute and drops the oldest snapshot with the log below the next one. The limits are those of
-    the server.properties beside the copy, else Kafka's own: 100 MiB, 7 days, a snapshot every 20
-    MiB. A gap in a log that is written regularly adds nothing to a snapshot's age: there a clock
+    the server.properties beside the copy, else Kafka's own: 100 MiB (none in 3.3), 7 days, a snapshot
+    every 20 MiB. A gap in a log that is written regularly adds nothing to a snapshot's age: there a clock
     was set ahead, or the quorum stood still.""",
     advice="""Look in the node's server.log for errors of its snapshot generator and metadata
     loader, and for files that it could not delete. A node whose clock was set back drops nothing
@@ -66,12 +76,31 @@ def retention(quorum: Quorum) -> Iterator[BadRow]:
     """What the node itself should have dropped; its own newest record tells its time."""
     share = 1 + quorum.thresholds.retention_over_percent / 100
     for log in _with_retention(quorum):
-        limits = retention_limits(log.evidence)
+        limits = _limits(quorum, log)
         since = bytes_since_snapshot(quorum, log)
         if since > limits.between_bytes * share * _counts(quorum, log):
             yield _no_snapshot(quorum, log, limits, since)
         else:
             yield from _not_dropped(quorum, log, limits, share)
+
+
+LEVEL_OF_KEPT_BYTES = 8
+"""metadata.version 3.4-IV0: Kafka 3.3 keeps all bytes where metadata.max.retention.bytes is not set, and
+below this level a node may be of it (KIP-876).
+"""
+
+
+def _is_unlimited(quorum: Quorum, log: LogView) -> bool:
+    """Whether nothing limits the bytes that a node keeps, if it runs the oldest Kafka of its level."""
+    state = quorum.evidence.state
+    levels = state.health.levels if state and state.health else {}
+    is_old = levels.get(METADATA_VERSION, LEVEL_OF_KEPT_BYTES) < LEVEL_OF_KEPT_BYTES
+    return is_old and number_of(log.evidence, KEPT_BYTES).source == ValueSource.KAFKA_DEFAULT
+
+
+def _limits(quorum: Quorum, log: LogView) -> RetentionLimits:
+    limits = retention_limits(log.evidence)
+    return replace(limits, max_bytes=-1) if _is_unlimited(quorum, log) else limits
 
 
 def _counts(quorum: Quorum, log: LogView) -> int:
@@ -183,7 +212,7 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
     """Disks of which it is known what is free."""
     for log in _with_room(quorum):
         free, growth = log.evidence.free_bytes or 0, log_bytes_per_day(log)
-        limits, held = retention_limits(log.evidence), kept_snapshots(quorum, log.label)
+        limits, held = _limits(quorum, log), kept_snapshots(quorum, log.label)
         size = log_bytes(log) + sum(one.evidence.size_bytes for one in held)
         kept, days = kept_bytes(log, limits), days_to_fill(free, growth)
         largest = max((one.evidence.size_bytes for one in held), default=0)
@@ -201,7 +230,9 @@ def room(quorum: Quorum) -> Iterator[BadRow]:
         if growth is not None:
             grows = f"its log grows by {growth:,.0f} bytes a day"
         known = "how far retention lets them grow is not known"
-        if limits.max_bytes < 0:
+        if _is_unlimited(quorum, log):
+            known = f"before Kafka 3.4 no retention by size limits them, as {KEPT_BYTES} is not set"
+        elif limits.max_bytes < 0:
             known = "no retention by size limits them"
         elif kept is not None:
             known = f"retention lets them grow to {kept:,.0f} bytes"

@@ -123,13 +123,18 @@ def no_broker(quorum: Quorum, found: Health) -> Reason:
 # --- brokers -------------------------------------------------------------------------------------
 
 
+RECORDS_SHUTDOWNS = 7
+"""metadata.version 3.3-IV3: the first whose records tell a controlled shutdown."""
+
+
 @health_check(
     "brokers_unfenced", "warning", "state", "KIP-631",
     "no registered broker is fenced",
     action="watch", nothing=no_broker, after="replicas_registered",
     meaning="""A registered broker is fenced: it leads no partition and serves no client. This is a
     warning where it stopped answering or has never caught up, and an info after a controlled
-    shutdown. Of one that leads nothing when it is stopped Kafka records the fencing alone.""",
+    shutdown. Of one that leads nothing when it is stopped Kafka records the fencing alone, and so of
+    every one below metadata.version 7 (3.3-IV3).""",
     advice="""Start it and see why it stopped. A broker that never unfences cannot reach the
     controllers, or does not catch up with the metadata log.""",
 )  # fmt: skip
@@ -140,14 +145,14 @@ def fenced(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         stopping = value["inControlledShutdown"]
         since = found.past.fenced.get(broker)
         # A broker that leads nothing is told to end at once: it is fenced, and no more is written.
-        cause = (
-            "after a controlled shutdown" if stopping else "and no controlled shutdown is recorded"
-        )
-        start = (
-            "Start it."
-            if stopping
-            else "It stopped answering, led nothing when it was stopped, or has not caught up since it started: start it, or look why."
-        )
+        if stopping:
+            cause, start = "after a controlled shutdown", "Start it."
+        elif 0 < _level(found) < RECORDS_SHUTDOWNS:
+            cause = f"and metadata.version {_level(found)} records no controlled shutdown"
+            start = "It was stopped, stopped answering, or has not caught up since it started: start it, or look why."
+        else:
+            cause = "and no controlled shutdown is recorded"
+            start = "It stopped answering, led nothing when it was stopped, or has not caught up since it started: start it, or look why."
         led = sum(one.leader == broker for one in found.leaderless)
         leads = (
             f"is still named as leader of {counted(led, 'partition')}" if led else "leads nothing"
@@ -186,7 +191,7 @@ def _no_controller(quorum: Quorum, found: Health) -> Reason:
 def ghosts(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     voters = quorum.voter_set
     ids = voters.ids if voters else ()
-    level, able = _level(found), _able(found)
+    level, able = _level(found), newest_levels(found)
     wanted = min(
         (able[kind, node] for kind, node in able if kind == "broker" or node in ids), default=0
     )
@@ -223,7 +228,7 @@ def _level(found: Health) -> int:
     return found.levels.get(METADATA_VERSION, 0)
 
 
-def _able(found: Health) -> dict[tuple[str, int], int]:
+def newest_levels(found: Health) -> dict[tuple[str, int], int]:
     """The highest metadata.version of each registered node."""
     named = {node: levels.get(METADATA_VERSION) for node, levels in _ranges(found).items()}
     return {node: levels[-1] for node, levels in named.items() if levels}
@@ -283,7 +288,7 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 
 
 def _no_range(quorum: Quorum, found: Health) -> Reason:
-    return None if _able(found) else "no node says which metadata.version it supports"
+    return None if newest_levels(found) else "no node says which metadata.version it supports"
 
 
 @health_check(
@@ -295,10 +300,11 @@ def _no_range(quorum: Quorum, found: Health) -> Reason:
     warning where a registered node does not support the level of a feature that holds, as it is
     too high or too low for it: that node would refuse to start.""",
     advice="""When all nodes run the new version and are to stay on it: kafka-features upgrade
-    --release-version. Nodes that are gone for good should be unregistered first.""",
+    --release-version (before Kafka 4.0: --metadata). Nodes that are gone for good should be
+    unregistered first.""",
 )  # fmt: skip
 def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
-    able = _able(found)
+    able = newest_levels(found)
     level, reach = _level(found), min(able.values())
     behind = sorted(name for name, value in able.items() if value < max(able.values()))
     unsupported = dict(_unsupported(found))

@@ -270,11 +270,15 @@ def _index_problem(
 
 
 def _are_of_cut_tail(log: LogView, index: IndexEvidence, wrong: set[int]) -> bool:
-    """Whether wrong entries may be of a tail that was cut: the last ones, not yet written over."""
-    first, end = min(wrong, default=0), log.end_offset or 0
+    """Whether wrong entries may be of a tail that was cut: the last ones, not yet written over; all
+    of them where no entry was below the cut.
+    """
+    first, end, cut = min(wrong, default=0), log.end_offset or 0, last_cut(log, index)
+    if cut is None or not wrong:
+        return False
     behind = range(first, len(index.offsets))
     left = all(one in wrong or int(index.offsets[one]) >= end for one in behind)
-    return first > 0 and left and last_cut(log, index) is not None
+    return left and (first > 0 or int(index.offsets[0]) >= cut)
 
 
 def _orphan(log: LogView, index: IndexEvidence) -> BadRow:

@@ -16,6 +16,7 @@ from kraftlog.audit.health_checks import (
     at_text,
     health_check,
     newest_health,
+    newest_levels,
     row,
     since_text,
 )
@@ -449,6 +450,12 @@ def _no_folder(quorum: Quorum, found: Health) -> Reason:
     return "no topic folder with a partition.metadata lies beside a log at hand"
 
 
+KEEPS_STRAYS = 19
+"""metadata.version 3.7-IV4: a broker that supports it renames such folders, where those of Kafka 3.3 to
+3.6 delete them for good, a minute after their start.
+"""
+
+
 @health_check(
     "folders_match_topics", "warning", "state", "KIP-516, KAFKA-14616, KAFKA-21022",
     "every topic folder of a broker at hand is of a topic that exists and is assigned to it",
@@ -458,8 +465,9 @@ def _no_folder(quorum: Quorum, found: Health) -> Reason:
     assigned to other brokers. While the broker was away, the topic was deleted, perhaps created
     again under its name, or moved. Folders that Kafka is deleting are left out. At level info the
     broker runs: it deletes such folders within moments, and the copy was made in between.""",
-    advice="""Nothing needs to be done: the broker renames these folders to -stray when it
-    starts. If their records are still wanted, copy the folders first.""",
+    advice="""If their records are still wanted, copy the folders before the broker starts: it
+    renames them to -stray then, and before Kafka 3.7 it deletes them. Else nothing needs to be
+    done.""",
 )  # fmt: skip
 def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     ids = {name: topic_id for topic_id, name in found.topic_names.items()}
@@ -476,10 +484,16 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             belongs, them = ("belongs", "it") if len(stray) == 1 else ("belong", "them")
             runs = replica.node_id is not None and found.alive(replica.node_id)
             moment = f" The broker runs, so that Kafka may just be deleting {them}." if runs else ""
+            newest = newest_levels(found).get(("broker", replica.node_id or 0), 0)
+            then = (
+                f"When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records."
+                if newest >= KEEPS_STRAYS
+                else f"When this broker starts, Kafka before 3.7 deletes {them}, and a newer one renames {them} to -stray. Copy {them} before if you still want the records."
+            )
             yield BadRow(
                 replica.label,
                 f"{counted(len(stray), 'folder')} {belongs} to no partition of this broker: {told}."
-                f"{moment} When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records.",
+                f"{moment} {then}",
                 stray[0][0].path,
                 severity="info" if runs else None,
                 evidence={

@@ -343,10 +343,13 @@ class ReplicaEvidence:
 
     @property
     def refused_meta(self) -> str | None:
-        """Why Kafka does not start with its meta.properties, though its values can be read."""
-        if self.meta_properties is None or self.meta_properties.value is None:
+        """Why Kafka does not start with its meta.properties, though its values can be read. No node
+        starts with a pulled one, which lacks the cluster's id where no controller tells it: before
+        Kafka 3.7 none does, and later only to who may ALTER the cluster.
+        """
+        if self.meta_properties is None or self.meta_properties.value is None or self.is_pulled:
             return None
-        if self.meta("node.id") == PULLED_ID and not self.is_pulled:
+        if self.meta("node.id") == PULLED_ID:
             return "its node.id is below 0"
         return refused_meta_properties(self.meta_properties.value)
 

@@ -321,23 +321,31 @@ class LogView:
         told = self.raw_epochs[:2].tolist()
         if not told or (self._is_control(0) and not self.controls(int(self.rows[0]))):
             return None
-        if told[-1] < told[0] or (told[-1] > told[0] and not self._is_leader_change(1)):
+        if told[-1] < told[0] or (told[-1] > told[0] and not self.is_leader_change(1)):
             return None
-        return range(told[0]) if self._is_leader_change(0) else range(told[0], told[0] + 1)
+        return range(told[0]) if self.is_leader_change(0) else range(told[0], told[0] + 1)
 
     def _is_control(self, index: int) -> bool:
         return bool(self.evidence.log.attributes[self.rows[index]] & CONTROL)
 
-    def _is_leader_change(self, index: int) -> bool:
+    def is_leader_change(self, index: int) -> bool:
+        """Whether a batch, by its place in the arrays of this log, tells who leads."""
         found = self.controls(int(self.rows[index]))
         return [one.type for one in found[:1]] == ["LEADER_CHANGE"]
 
     @cached_property
     def elections(self) -> dict[int, Election]:
-        """The LeaderChange record of each epoch that begins with one in this log."""
+        """The LeaderChange record of each epoch that begins with one in this log. In the first epoch of
+        all, records may come before it: a controller of Kafka 3.3 to 3.5 does not wait for it on an
+        empty log (KAFKA-15345).
+        """
         found = {}
         for start in self.epoch_starts:
-            for control in self.controls(start.row)[:1]:
+            told = self.controls(start.row)[:1]
+            if not told and start.start_offset == 0:
+                of_it = (one for _, epoch, _, one in self.control_records() if epoch == start.epoch)
+                told = tuple(one for one in of_it if one.type == "LEADER_CHANGE")[:1]
+            for control in told:
                 if control.type == "LEADER_CHANGE" and control.data is not None:
                     found[start.epoch] = Election(
                         int(control.data["leaderId"]),

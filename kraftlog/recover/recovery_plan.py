@@ -23,6 +23,8 @@ TOLD = 40
 """So many lost objects are named of each copy; `plan.json` has all of them."""
 LEAST_LEVEL = 21
 """metadata.version 3.9-IV0: below it the quorum may have run with a Kafka that knows no voters in records."""
+LEAST_LEVEL_OF_4 = 7
+"""metadata.version 3.3-IV3: Kafka 4 ends with an exception at any lower one."""
 _UNTOLD = ("controllers", "producer_ids")
 """A new quorum begins with its own."""
 
@@ -135,6 +137,11 @@ def notes(found: Recovered) -> Iterator[str]:
     level = found.image.state.get("features", (METADATA_VERSION,))
     if level is None:
         yield "The state has no metadata.version: Kafka will not start from it as it is."
+    elif level["featureLevel"] < LEAST_LEVEL_OF_4:
+        yield (
+            f"metadata.version is {level['featureLevel']}, from before 3.9. "
+            "Start these nodes with Kafka 3.9, as printed: an older one cannot begin with a checkpoint whose records name its voters, and from 4.0 on none takes that level."
+        )
     elif level["featureLevel"] < LEAST_LEVEL:
         yield (
             f"metadata.version is {level['featureLevel']}, from before 3.9. "

@@ -257,6 +257,15 @@ def test_a_quorum_of_an_older_level_needs_a_newer_kafka(tmp_path: Path) -> None:
     assert "# and no controller.quorum.voters" in (tmp_path / "new" / "plan.md").read_text()
 
 
+def test_kafka_4_does_not_take_the_level_of_a_quorum_of_3_3(tmp_path: Path) -> None:
+    """Kafka 4.0: "No MetadataVersion with feature level 6. Valid feature levels are from 7 to 26." """
+    for node in quorum(tmp_path / "copies"):
+        node.append(Batch(12, 2, (feature("metadata.version", 6),), None, LATER))
+    (note,) = recover(tmp_path / "copies", tmp_path / "new")["notes"]
+    assert "Start these nodes with Kafka 3.9, as printed" in note
+    assert note.endswith("and from 4.0 on none takes that level.")
+
+
 @pytest.mark.parametrize("migrating", [True, False])
 def test_from_a_migration_the_way_leads_back_to_zookeeper(migrating: bool, tmp_path: Path) -> None:
     """Kafka 3.9: "Should not have ZK migrations enabled on a cluster that was created in KRaft mode"

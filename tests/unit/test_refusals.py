@@ -25,6 +25,7 @@ from tests.unit.audit_logs import (
     Batch,
     Node,
     audit,
+    copied_live,
     feature,
     found,
     healthy_state,
@@ -162,6 +163,15 @@ def test_a_node_whose_id_is_below_0_was_not_pulled(tmp_path: Path) -> None:
         "Kafka does not start with this meta.properties: its node.id is below 0."
         in told.row.message
     )
+
+
+def test_what_was_pulled_may_lack_the_id_of_the_cluster(tmp_path: Path) -> None:
+    """No controller before Kafka 3.7 tells it, and no node starts with these files."""
+    copied_live(tmp_path)
+    meta = tmp_path / "9" / "meta.properties"
+    kept = [one for one in meta.read_text().splitlines() if not one.startswith("cluster.id")]
+    meta.write_text("\n".join(kept))
+    assert "meta_properties_valid" not in {one.check for one in audit(tmp_path).findings}
 
 
 def test_a_node_with_such_a_directory_id_is_no_voter_on_another_disk(tmp_path: Path) -> None:

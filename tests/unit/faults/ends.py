@@ -380,6 +380,18 @@ fault(
 """Bytes of entries behind the place of a cut stay until others are written over them."""
 
 
+def _all_astray(node: Node, end: int) -> None:
+    """No entry was below the cut: the only one is of a record that another one took the place of."""
+    _closed(node, end)
+    _preallocated(node, [], (10, healthy_log()[-1].ms - 1))
+
+
+fault(
+    "index_agrees", "warning", "3", 10, says="entry 0 (offset 10, timestamp",
+    sound=lambda nodes: _all_astray(nodes[2], 10),
+)(lambda nodes: _all_astray(nodes[2], 11))  # fmt: skip
+
+
 @fault("index_agrees", "warning", "3", 10, says="entry 1 (offset 10, position")
 def _(nodes: list[Node]) -> None:
     """Right entries follow: it is none of a tail that was cut."""

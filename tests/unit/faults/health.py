@@ -211,6 +211,10 @@ fault(
 )(cluster(*HALF_OFFLINE, placed(uuid(101), uuid(103), isr=[2], leader=-1)))  # fmt: skip
 fault("brokers_unfenced", "warning", says="Broker 2 is fenced", sound=sound)(cluster(*HALF))
 fault(
+    "brokers_unfenced", "warning", says="metadata.version 6 records no controlled shutdown: it",
+    sound=cluster(level(6), *RUNNING[1:]),
+)(cluster(level(6), *HALF[1:]))  # fmt: skip
+fault(
     "partitions_numbered", "warning", says="number: b (1 up to number 1).",
     sound=cluster(*RUNNING, partition(1, [1, 2], 1), partition(0, [1, 2], 1)),
 )(cluster(*RUNNING, partition(1, [1, 2], 1)))  # fmt: skip
@@ -463,6 +467,13 @@ fault(
     STRAY, "warning", "2", says="no record that leads there deletes it", sound=folder(1, "a-0", 1),
     also="brokers_unfenced",
 )(folder(9, "a-0", 1, HALF))  # fmt: skip
+
+
+HALF_OF_3_6 = (level(14), broker(1, FIRST + 1), broker(2, FIRST + 2, fenced=True, highest=14))
+fault(
+    STRAY, "warning", "2", says="Kafka before 3.7 deletes it, and a newer one renames it to -stray",
+    sound=folder(1, "a-0", 1), also="brokers_unfenced",
+)(folder(9, "a-0", 1, HALF_OF_3_6))  # fmt: skip
 
 
 def instead(old: str, new: str) -> Damage:
