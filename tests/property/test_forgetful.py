@@ -63,14 +63,7 @@ def test_what_was_committed_once_lies_within_the_bounds(seed: int, tmp_path: Pat
         return
     for number in copied:
         write(quorum, number, disks[number], tmp_path)
-    seen = Quorum(
-        collect(
-            find_replicas([str(tmp_path)]),
-            LIMITS,
-            Redactor(b"k" * 32),
-            thresholds=default_thresholds(),
-        )
-    )
+    seen = _seen(tmp_path)
     assert not [one for one in audit_of(seen).results if one.result == "errored"]
     lower, upper = seen.bounds.lower, seen.bounds.upper
     logs = [one.log for one in disks.values()]
@@ -82,6 +75,35 @@ def test_what_was_committed_once_lies_within_the_bounds(seed: int, tmp_path: Pat
     assert upper is None or all(place < upper for place, _ in quorum.ever)
     if not seen.bounds.missing_voters and not seen.fork_starts:
         assert _survives(quorum, [one for one in restarts(seen) if one.order is not None])
+
+
+@pytest.mark.parametrize("seed", range(5000, 5030))
+def test_no_answer_goes_by_what_a_folder_is_called(seed: int, tmp_path: Path) -> None:
+    quorum = forgetful(seed)
+    disks = quorum.nodes | quorum.observers
+    for number in (one for one in disks if disks[one].epoch):
+        write(quorum, number, disks[number], tmp_path)
+    told = _answers(tmp_path)
+    folders = sorted(tmp_path.iterdir(), reverse=True)
+    for place, folder in enumerate(folders):
+        folder.rename(tmp_path / f"copy-{place}")
+    assert _answers(tmp_path) == told
+
+
+def _seen(root: Path) -> Quorum:
+    replicas, key = find_replicas([str(root)]), Redactor(b"k" * 32)
+    return Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+
+
+def _answers(root: Path) -> tuple[object, ...]:
+    """What is committed, what is critical, and which nodes may be restarted, by their ids."""
+    seen = _seen(root)
+    critical = [one for one in audit_of(seen).findings if one.severity == "critical"]
+    return (
+        (seen.bounds.lower, seen.bounds.upper),
+        sorted((one.check, one.row.offset or 0) for one in critical),
+        sorted((one.node_id or 0, one.safety, one.lost_from or 0) for one in restarts(seen)),
+    )
 
 
 def _survives(quorum: raft.Quorum, rolling: list[Restart]) -> bool:
