@@ -14,8 +14,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.grouping import is_left_config
-from kraftlog.audit.image_checks import EQUALS
+from kraftlog.audit.image_checks import EQUALS, contradicted
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, replicas_text
 from kraftlog.plain import counted, listed, natural, offsets_text, sentence, voters_text
@@ -279,18 +278,15 @@ def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:
     """What to do where those who agree wrote snapshots that contradict it, and none that bears it out: what
     they had applied is not what their logs hold now. Nothing in words where that is not so.
     """
+    apart = {one.path for one in contradicted(quorum.evidence.state or StateEvidence(), EQUALS)}
+    if not (side.by_majority and apart):
+        return ""
     own = [
         one
         for one in quorum.own_snapshots
         if one.is_complete and one.end_offset > offset and one.replica in side.agreeing
     ]
-    state = quorum.evidence.state or StateEvidence()
-    apart = {
-        one.path
-        for one in state.comparisons
-        if one.check == EQUALS and one.difference_count and not is_left_config(one)
-    }
-    if not (side.by_majority and own and apart.issuperset(one.path for one in own)):
+    if not (own and apart.issuperset(one.path for one in own)):
         return ""
     whose = replicas_text(sorted({one.replica for one in own}, key=natural))
     return (

@@ -7,7 +7,6 @@ a possible cause, or nothing. Source: Kafka 4.3.1's MetadataBatchLoader, Metadat
 deltas below it.
 """
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -83,7 +82,7 @@ def _scram_lost(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> U
     """The user whom one image lacks, where another one of its mechanism may have been removed."""
     if not is_scram_user(one) or not (found.has_base or one.change == "removed"):
         return None
-    mechanism, name = json.loads(one.key.partition(":")[2])
+    mechanism, name = one.key_parts
     is_told = found.has_base or may_have_lost(quorum, mechanism, found.end_offset)
     return (mechanism, name) if is_told else None
 

@@ -29,12 +29,18 @@ from kraftlog.quorum.scram import User, written_since
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
 
 
+def contradicted(state: StateEvidence, name: str) -> list[ImageComparison]:
+    """The snapshots that differ by a check, but for what Kafka itself leaves behind."""
+    found = (one for one in state.comparisons if one.check == name and one.difference_count)
+    return [one for one in found if not is_left_config(one)]
+
+
 def _rows(quorum: Quorum, name: str) -> Iterator[BadRow]:
     """What the history has shown for a check."""
     state = quorum.evidence.state or StateEvidence()
     apart = [one for one in state.comparisons if one.check == name and one.difference_count]
     left = [one for one in apart if is_left_config(one)]
-    others = [one for one in apart if not is_left_config(one)]
+    others = contradicted(state, name)
     for first, *later in _grouped(others):
         yield _comparison_row(quorum, first, later, _alike(quorum, first, others))
     if left and not (name == AGREE and _is_told(state, left)):

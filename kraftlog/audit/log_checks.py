@@ -396,17 +396,27 @@ def tail(quorum: Quorum) -> Iterator[BadRow]:
 
 def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault) -> BadRow:
     start, _ = _cut(log, len(log.evidence.segments) - 1, fault)
-    if fault.kind == FaultKind.BATCH_MAGIC:
+    is_kept = fault.kind == FaultKind.BATCH_MAGIC
+    if is_kept:
         advice, evidence = remedy(quorum, log.label, start, None)
-        return BadRow(
-            log.label,
-            f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). {_at_next_start(fault)} {advice}",
-            segment.path,
-            fault.position,
-            start,
-            severity="critical",
-            evidence=evidence | _fault_evidence(fault),
-        )
+        told = f"{_at_next_start(fault)} {advice}"
+    else:
+        told, evidence = _cut_words(quorum, log, segment, fault, start), {}
+    return BadRow(
+        log.label,
+        f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). {told}",
+        segment.path,
+        fault.position,
+        start,
+        severity="critical" if is_kept else None,
+        evidence=evidence | _fault_evidence(fault),
+    )
+
+
+def _cut_words(
+    quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fault, start: int
+) -> str:
+    """What is to be thought of an end that a start cuts."""
     usual = "This is usual in a copy of a node that runs or was killed."
     asks = "A full disk does this, too, and the node does not start until there is room. If it was stopped cleanly, check its disk."
     if fault.offset is not None:  # a whole batch, by its CRC
@@ -416,12 +426,4 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
     cuts = "The node cuts this end at its next start, and goes on"
     if segment.swap_stop is not None:
         cuts = "See segment_name_matches: the node does not start with it; the log goes on"
-    return BadRow(
-        log.label,
-        f"Segment {segment.name} ends with {_TAIL_WORDS[fault.kind]} ({fault.detail}). "
-        f"{usual} {cuts} from offset {start}. {asks}",
-        segment.path,
-        fault.position,
-        start,
-        evidence=_fault_evidence(fault),
-    )
+    return f"{usual} {cuts} from offset {start}. {asks}"

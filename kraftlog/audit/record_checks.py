@@ -576,9 +576,9 @@ def _outlived(
     that is open. Source: Kafka's ActivationRecordsGenerator.
     """
     columns = log.evidence.log
-    later = log.epochs > log.epochs[log.rows <= opened[0]][-1]
-    is_data = columns.attributes[log.rows] & CONTROL == 0
-    written = log.rows[later & is_data & (log.rows <= closed[0])]
+    start, end = np.searchsorted(log.rows, (opened[0], closed[0] + 1))
+    rows, epochs = log.rows[start:end], log.epochs[start:end]
+    written = rows[(epochs > epochs[0]) & (columns.attributes[rows] & CONTROL == 0)]
     if not len(written) or (is_abort and closed == (int(written[0]), 0)):
         return
     first = int(written[0])

@@ -9,7 +9,6 @@ counts. Memory: two lines at most, two windows of records, and the snapshots of 
 KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 """
 
-import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -476,12 +475,11 @@ class StateHistory:
 
     def _logged(self, line: _Line, told: tuple[KeyDifference, ...]) -> tuple[str, ...]:
         """Which stale configs that a snapshot lacks a line has not begun with."""
-        found = [one.key for one in told if one.stale_config and one.change == "removed"]
-        if not found or not line.base:
-            return tuple(found)
-        begun = self._image(line.base[0]).known.small.state
-        keys = {one: tuple(json.loads(one.partition(":")[2])) for one in found}
-        return tuple(one for one, key in keys.items() if begun.get("configs", key) is None)
+        found = [one for one in told if one.stale_config and one.change == "removed"]
+        if found and line.base:
+            begun = self._image(line.base[0]).known.small.state
+            found = [one for one in found if begun.get("configs", one.key_parts) is None]
+        return tuple(one.key for one in found)
 
     def _compare(
         self,

@@ -471,6 +471,7 @@ KEEPS_STRAYS = 19
 )  # fmt: skip
 def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     ids = {name: topic_id for topic_id, name in found.topic_names.items()}
+    levels = newest_levels(found)
     for replica in quorum.replicas:
         if replica.label in quorum.foreign:
             continue
@@ -484,7 +485,7 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             belongs, them = ("belongs", "it") if len(stray) == 1 else ("belong", "them")
             runs = replica.node_id is not None and found.alive(replica.node_id)
             moment = f" The broker runs, so that Kafka may just be deleting {them}." if runs else ""
-            newest = newest_levels(found).get(("broker", replica.node_id or 0), 0)
+            newest = levels.get(("broker", replica.node_id or 0), 0)
             then = (
                 f"When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records."
                 if newest >= KEEPS_STRAYS

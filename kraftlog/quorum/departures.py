@@ -161,7 +161,6 @@ class Departures(Electorate):
             return False
         return mine.rank < theirs.rank
 
-    @asked_again
     def _own_majority(self, log: LogView, offset: int) -> "_Majority | None":
         """The voters of the epoch that a log has at an offset, where most of them hold its batch;
         None where they do not, or no LeaderChange record names them.

@@ -6,6 +6,7 @@ tables). Leaves: one `QuorumEvidence`, which is all that a check sees. Everythin
 Offsets and sizes are int64, times are ms since 1970.
 """
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -456,6 +457,11 @@ class KeyDifference:
     fields: tuple[str, ...] = ()
     cleared: bool = False
     stale_config: bool = False
+
+    @property
+    def key_parts(self) -> tuple[Any, ...]:
+        """The parts of the key in its table, of which `key` is the text."""
+        return tuple(json.loads(self.key.partition(":")[2]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Transaction(NamedTuple):
         return f"the metadata transaction that is open from offset {self.begin} on"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class LogView:
     """The derived view of one replica's log; `rows` are the usable batches as rows of
     `evidence.log`. `copies` are all replicas of the quorum, this one too.
