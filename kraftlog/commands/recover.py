@@ -9,13 +9,13 @@ from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.faults import fault_rows, tell_faults
 from kraftlog.commands.values import local_argument
 from kraftlog.errors import InputError
+from kraftlog.pipeline.input_audit import replayed
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import printable, tell
 from kraftlog.recover.kit import new_folder, new_image, recovered_voters, write_kit, write_text
 from kraftlog.recover.recovery_plan import plan_text, plan_values
 from kraftlog.recover.source import recovered
 from kraftlog.report.printed_rows import print_rows
-from kraftlog.source.collected import collected
 
 _DESCRIPTION = """\
 The newest state that the remaining copies prove, as the beginning of a new quorum: for each new
@@ -60,7 +60,7 @@ def _recover(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     roots = list(options.input)
     with waiting("recover"):
-        quorum = collected(roots, options)
+        quorum = replayed(roots, options)
         found = recovered(quorum, chosen.at)
     cluster_id = chosen.cluster_id or found.cluster_id
     if cluster_id is None:

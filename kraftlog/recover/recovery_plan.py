@@ -72,6 +72,8 @@ def unknown(found: Recovered) -> Iterator[str]:
         yield f"What {end.replica} held at {held}: {end.words}. It is lost, unless the rest of that log is found."
     for label, confirmed in found.unseen:
         yield f"What of {label} is lost from offset {confirmed} on and not told above: whether and where it leaves this history is out of sight, as the other copies begin later."
+    if found.opposed:
+        yield _opposed_words(found)
     for fault in image.faults[:TOLD]:
         at = (
             "in the snapshot" if fault.origin.offset is None else f"at offset {fault.origin.offset}"
@@ -87,6 +89,16 @@ def unknown(found: Recovered) -> Iterator[str]:
                 f"Whether {one.snapshot} is what its name says: a snapshot up to offset {one.end_offset} that holds what the logs have lost. "
                 "Keep it: it may be the only copy. What is still wanted of it has to be done again."
             )
+
+
+def _opposed_words(found: Recovered) -> str:
+    """Snapshots and the log tell two states, and nothing says which of them was changed."""
+    names = [f"{one.path.rpartition('/')[2]} of replica {one.replica}" for one in found.opposed]
+    texts = dict.fromkeys(each.text for one in found.opposed for each in one.differences)
+    return (
+        f"Whether the records are as they were written: they do not give the state of {some(names, 9)} (kraftlog audit: snapshot_equals_replay). "
+        f"This plan follows the records. What differs: {some(list(texts), 9)}. Compare with a backup before anything starts."
+    )
 
 
 @dataclass(frozen=True, slots=True)

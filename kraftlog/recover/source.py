@@ -1,7 +1,7 @@
 """The newest image that the remaining copies give, and what is known of what they do not hold.
 
-In: a quorum. Out: a `Recovered`: the image, from whose files it comes, what is proven of it, and
-what only other copies hold. The copy whose log is furthest in the newest epoch counts, as in an
+In: a quorum, with what the history of its state shows. Out: a `Recovered`: the image, from whose
+files it comes, what is proven of it, what only other copies hold, and which snapshots contradict it. The copy whose log is furthest in the newest epoch counts, as in an
 election; where all are damaged, each in another place, they are put together. The records tell the state: a snapshot, of whatever copy, is the base only where the log
 does not lead up to the offset from 0 on, and then the oldest from which it does. What cannot be
 committed is left out. Source: KIP-595, KIP-630 "Motivation", KAFKA-14205.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from kraftlog.audit.image_checks import EQUALS, contradicted
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
 from kraftlog.log.names import CHECKPOINT, LOG
@@ -19,6 +20,7 @@ from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
+from kraftlog.quorum.evidence import ImageComparison, StateEvidence
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
@@ -96,7 +98,8 @@ class Recovered:
     quorums, in words. `unseen` are the copies that leave the history out of sight, and how far
     others confirm them; `lost_ends` is what files witness behind all that is held; `unread` are the
     segments and snapshots that could not be read, by copy, in words. The image begins with a snapshot
-    of `snapshot_of`, at `snapshot_end`, or with the log.
+    of `snapshot_of`, at `snapshot_end`, or with the log. `opposed` are the snapshots of
+    its history that hold another state than its records give.
     """
 
     image: Image
@@ -113,6 +116,7 @@ class Recovered:
     unread: tuple[tuple[str, str], ...] = ()
     open_since: int | None = None
     snapshot_end: int = 0
+    opposed: tuple[ImageComparison, ...] = ()
 
 
 def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
@@ -144,7 +148,15 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         tuple(_unread(quorum)),
         open_since,
         0 if base is None else base.end_offset,
+        tuple(_opposed(quorum, image)),
     )
+
+
+def _opposed(quorum: Quorum, image: Image) -> Iterator[ImageComparison]:
+    """The snapshots of its history that hold another state than its records give."""
+    for one in contradicted(quorum.evidence.state or StateEvidence(), EQUALS):
+        if one.end_offset <= quorum.leaves(one.replica, image.end_offset):
+            yield one
 
 
 def _unseen(quorum: Quorum, image: Image) -> Iterator[tuple[str, int]]:

@@ -13,6 +13,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.log.directory import find_replicas
+from kraftlog.plain import listed
 from kraftlog.recover.source import Cause
 from kraftlog.state.image import Image
 from kraftlog.state.shapes import canonical_text
@@ -23,10 +24,12 @@ from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
     Batch,
+    Node,
     deny,
     feature,
     healthy_log,
     healthy_state,
+    producer_ids,
     quorum,
     replace_batch,
     snapshot,
@@ -520,3 +523,29 @@ def test_what_could_not_be_read_is_told_before_a_new_quorum_is_built(
         "Make it readable or copy it again, then plan anew: it may hold what no other copy does."
     )
     assert capsys.readouterr().err.count("could not be read (Permission denied)") == 4
+
+
+def _changed_in(nodes: list[Node]) -> None:
+    """A record that all their snapshots hold otherwise."""
+    for node in nodes:
+        replace_batch(
+            node, 4, lambda one: replace(one, values=(producer_ids(2000), one.values[1])).raw()
+        )
+
+
+@pytest.mark.parametrize("changed", [2, 3])
+def test_snapshots_that_the_records_do_not_give_are_told(changed: int, tmp_path: Path) -> None:
+    _changed_in(quorum(tmp_path / "old")[:changed])
+    unknown = recover(tmp_path / "old", tmp_path / "new")["unknown"]
+    (text,) = (one for one in unknown if one.startswith("Whether the records are as they were"))
+    names = [f"00000000000000000006-0000000001.checkpoint of replica {one}" for one in "123"]
+    assert f"the state of {listed(names)} (kraftlog audit: snapshot_equals_replay)" in text
+    assert "What differs: next producer id: nextProducerId is 1000, not 2000." in text
+    assert "Nothing: all voters are at hand" not in (tmp_path / "new/plan.md").read_text()
+
+
+def test_snapshots_bear_out_the_records_that_are_taken(tmp_path: Path) -> None:
+    """One copy alone was changed: the plan goes on with the others, and its own snapshot agrees."""
+    _changed_in(quorum(tmp_path / "old")[2:])
+    unknown = recover(tmp_path / "old", tmp_path / "new")["unknown"]
+    assert not [one for one in unknown if one.startswith("Whether the records are as they were")]

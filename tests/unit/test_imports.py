@@ -35,8 +35,8 @@ ROOMS = (
     "state",
     "quorum",
     "explain",
-    "recover",
     "audit",
+    "recover",
     "simulate",
     "pull",  # asks a real leader what simulate's follower would ask
     "metrics",
