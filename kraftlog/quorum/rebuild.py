@@ -29,6 +29,7 @@ from kraftlog.state.image import Image
 from kraftlog.state.known import Known, Watcher
 from kraftlog.state.outline import PARTITION_TYPES, Effect
 from kraftlog.state.replay import FaultyRecord, unknown_record
+from kraftlog.state.standing import Topics
 from kraftlog.state.state import State
 from kraftlog.state.window import WINDOW_RECORDS, RecordWindow, ahead
 
@@ -97,23 +98,14 @@ def image_at(
     since they were looked at.
     """
     end = max(held.end_offset, 0) if offset is None else offset
-    _check(held, end)
-    base, log = held.oldest_base_for(end) if from_oldest else held.base_for(end), held.log
-    limits = held.quorum.evidence.limits
-    records = FileRecords(redactor, limits, WINDOW_RECORDS, types=None)
-    known, start, epoch, timestamp, inside = Known(), 0, -1, -1, None
-    faults = _Faults(known)
+    way = _Way(held, end, redactor, from_oldest=from_oldest)
+    base, epoch, timestamp, inside = way.base, -1, -1, None
     if base is not None:
-        start, epoch, timestamp = base.end_offset, base.epoch, base.last_contained_timestamp or 0
-        count = base.record_count
-        if go_on(faults.take, ahead(records.snapshot(base)), 0, count) < count:
-            raise _changed(base.path)
-        faults.begin_log()
+        epoch, timestamp = base.epoch, base.last_contained_timestamp or 0
     links = held.links
-    first, after = links.between(start, end)
+    first, after = links.between(way.reached, end)
     if first < after:
-        if go_on(faults.take, ahead(records.windows(links, first, after)), start, end) < end:
-            raise _changed(log.evidence.folder)
+        way.go_on(end)
         row, stands = links.row[after - 1], links.logs[int(links.log[after - 1])].evidence.log
         epoch, timestamp = int(stands.epochs[row]), int(stands.max_timestamps[row])
         batch = int(links.base[after - 1]), int(links.end[after - 1])
@@ -121,18 +113,83 @@ def image_at(
     if committed_offset is None:
         committed_offset = max((one.end_offset for one in held.snapshots), default=0)
     return Image(
-        known.rows(),
+        way.known.rows(),
         held.label,
         end,
         epoch,
         timestamp,
         None if base is None else base.path,
-        tuple(faults.found),
-        known.small.open_since,
+        tuple(way.faults.found),
+        way.known.small.open_since,
         committed_offset,
         inside,
-        _behind(log) if end == held.end_offset else (),
+        _behind(held.log) if end == held.end_offset else (),
     )
+
+
+def state_at(
+    held: Held, offset: int, redactor: Redactor, topics: Topics, *, from_oldest: bool = False
+) -> Known:
+    """The state of an image alone, to be compared with others of the same `topics`.
+
+    Raises InputError as `image_at`."""
+    way = _Way(held, offset, redactor, topics, from_oldest=from_oldest)
+    way.go_on(offset)
+    return way.known
+
+
+def states_between(held: Held, start: int, end: int, redactor: Redactor) -> tuple[Known, Known]:
+    """The states at two offsets, as the records tell them: on one way, where one leads there.
+
+    Raises InputError as `image_at`."""
+    topics = Topics()
+    way = _Way(held, end, redactor, topics, from_oldest=True)
+    if way.reached > start:
+        before = state_at(held, start, redactor, topics, from_oldest=True)
+    else:
+        _check(held, start)
+        way.go_on(start)
+        before = way.known.fork()
+    way.go_on(end)
+    return before, way.known
+
+
+class _Way:
+    """From a snapshot or from nothing to an offset that can be rebuilt: the state, so far `reached`."""
+
+    def __init__(
+        self,
+        held: Held,
+        end: int,
+        redactor: Redactor,
+        topics: Topics | None = None,
+        *,
+        from_oldest: bool,
+    ) -> None:
+        _check(held, end)
+        limits = held.quorum.evidence.limits
+        self._records = FileRecords(redactor, limits, WINDOW_RECORDS, types=None)
+        self._held, self.reached, self.known = held, 0, Known(topics)
+        self.faults = _Faults(self.known)
+        self.base = held.oldest_base_for(end) if from_oldest else held.base_for(end)
+        if self.base is not None:
+            count = self.base.record_count
+            if go_on(self.faults.take, ahead(self._records.snapshot(self.base)), 0, count) < count:
+                raise _changed(self.base.path)
+            self.faults.begin_log()
+            self.reached = self.base.end_offset
+
+    def go_on(self, end: int) -> None:
+        """Take in the records up to an offset.
+
+        Raises InputError where the files have changed."""
+        links = self._held.links
+        first, after = links.between(self.reached, end)
+        if first < after:
+            windows = ahead(self._records.windows(links, first, after))
+            if go_on(self.faults.take, windows, self.reached, end) < end:
+                raise _changed(self._held.log.evidence.folder)
+            self.reached = end
 
 
 def _changed(path: str) -> InputError:

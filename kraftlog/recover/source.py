@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kraftlog.audit.image_checks import EQUALS, contradicted
+from kraftlog.audit.images import states_apart
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
 from kraftlog.log.names import CHECKPOINT, LOG
@@ -23,10 +24,12 @@ from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.rebuild import image_at
+from kraftlog.quorum.rebuild import image_at, state_at, states_between
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
-from kraftlog.state.state import Change, State
+from kraftlog.state.known import Known
+from kraftlog.state.standing import Topics
+from kraftlog.state.state import Change
 
 CLEAR = Redactor(None)
 """A checkpoint with masked credentials would be of no use."""
@@ -274,12 +277,11 @@ def _left_out(
         known = committed_in(quorum, one.label).offset
         cause = _cause(quorum, one.label, start, image, at, open_since)
         try:
-            held = image_at(one, one.end_offset, CLEAR, from_oldest=True)
-            before = image_at(one, start, CLEAR, from_oldest=True)
+            states = states_between(one, start, one.end_offset, CLEAR)
         except KraftlogError as error:
             yield LeftOut(one.label, start, end, cause, (), known, str(error))
         else:
-            told = tuple(_changes(before.state, held.state))
+            told = tuple(_changes(*states))
             if end < one.end_offset:  # it agrees again, and what follows is in the image
                 told = tuple(
                     each for each in told if image.state.get(each.table, each.key) != each.after
@@ -295,11 +297,12 @@ def _cut_off(quorum: Quorum, image: Image) -> Iterator[LeftOut]:
         told: tuple[Change, ...] = ()
         try:
             if cut.is_seen:
-                held = image_at(Held.alone(quorum, cut.snapshot), end, CLEAR)
-                before = image_at(Held.shared(quorum, cut.log), cut.start, CLEAR, from_oldest=True)
+                topics, shared = Topics(), Held.shared(quorum, cut.log)
+                held = state_at(Held.alone(quorum, cut.snapshot), end, CLEAR, topics)
+                before = state_at(shared, cut.start, CLEAR, topics, from_oldest=True)
                 told = tuple(
                     one
-                    for one in _changes(before.state, held.state)
+                    for one in _changes(before, held)
                     if image.state.get(one.table, one.key) != one.after
                 )
         except KraftlogError as error:
@@ -338,8 +341,9 @@ def _cause(
     return Cause.ASKED if start == at else Cause.AFTER
 
 
-def _changes(before: State, after: State) -> Iterator[Change]:
+def _changes(one: Known, other: Known) -> Iterator[Change]:
     """What differs between two states, object by object."""
+    before, after = states_apart(one, other)
     keys = dict.fromkeys((one.table, one.key) for one in differences(before, after))
     for table, key in keys:
         yield Change(table, key, before.get(table, key), after.get(table, key))
