@@ -7,12 +7,14 @@ per column.
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from kraftlog.plain import printable
@@ -69,33 +71,78 @@ def _print_table(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
 def _print_block(console: Console, block: list[dict[str, Any]], end: int) -> None:
     """One table, or the rows one below the other; `end` counts the rows up to its last."""
     cells = [[_cell(value) for value in row.values()] for row in block]
-    columns = zip(block[0], *cells, strict=True)
-    needed = sum(min(max(map(len, column)), _LEAST_WIDTH) + _GAP for column in columns) - _GAP
+    names = list(block[0])
+    wanted = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
+    needed = sum(min(one, _LEAST_WIDTH) + _GAP for one in wanted) - _GAP
     if needed <= console.width:
-        console.print(_table(block, cells))
-        return
-    for number, row in enumerate(cells, end - len(block) + 1):
-        console.print(_upright(number, list(block[0]), row))
+        lines = _side_by_side(console, block, cells, wanted)
+    else:
+        lines = _upright(console, names, cells, end - len(block) + 1)
+    for line in lines:
+        console.file.write(f"{line}\n")
 
 
-def _table(block: list[dict[str, Any]], cells: list[list[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in block[0]:
-        numbers = all(isinstance(row[name], int) or row[name] is None for row in block)
-        table.add_column(name, justify="right" if numbers else "left", overflow="fold")
+def _side_by_side(
+    console: Console, block: list[dict[str, Any]], cells: list[list[str]], wanted: list[int]
+) -> Iterator[str]:
+    """A line per row, or more where columns have to give way: the widest ones, down to one width."""
+    room = console.width - _GAP * (len(wanted) - 1)
+    limits = range(max(wanted) + 1)
+    fits = bisect_right(limits, room, key=lambda limit: sum(min(one, limit) for one in wanted))
+    widths = [min(one, fits - 1) for one in wanted]
+    numbers = [all(isinstance(row[name], int | None) for row in block) for name in block[0]]
+    bold, plain = _codes(console, "bold")
+    for line in _lines(console, list(block[0]), widths, numbers):
+        yield f"{bold}{line}{plain}"
     for row in cells:
-        table.add_row(*map(Text, row))
-    return table
+        yield from _lines(console, row, widths, numbers)
 
 
-def _upright(number: int, names: list[str], row: list[str]) -> Table:
-    """One row, a line per column."""
-    table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
-    table.add_column(f"row {number}", style="dim", no_wrap=True)
-    table.add_column("", overflow="fold")
-    for name, cell in zip(names, row, strict=True):
-        table.add_row(name, Text(cell))
-    return table
+def _lines(
+    console: Console, row: list[str], widths: list[int], numbers: list[bool]
+) -> Iterator[str]:
+    """The lines of one row of a table; numbers stand to the right."""
+    parts = [_folded(console, cell, width) for cell, width in zip(row, widths, strict=True)]
+    for line in zip_longest(*parts, fillvalue=""):
+        padded = [
+            " " * (width - cell_len(part)) + part
+            if number
+            else part + " " * (width - cell_len(part))
+            for part, width, number in zip(line, widths, numbers, strict=True)
+        ]
+        yield (" " * _GAP).join(padded).rstrip()
+
+
+def _upright(
+    console: Console, names: list[str], cells: list[list[str]], first: int
+) -> Iterator[str]:
+    """Rows one below the other, a line per column; `first` counts the first of them."""
+    (bold, plain), (dim, bright) = _codes(console, "bold"), _codes(console, "dim")
+    label = max(map(len, (*names, f"row {first + len(cells)}"))) + _GAP
+    width = max(console.width - label, 1)
+    for number, row in enumerate(cells, first):
+        yield f"{bold}row {number}{plain}"
+        for name, cell in zip(names, row, strict=True):
+            head, *more = _folded(console, cell, width)
+            yield f"{dim}{name:{label}}{bright}{head}"
+            yield from (" " * label + one for one in more)
+
+
+def _folded(console: Console, cell: str, width: int) -> list[str]:
+    """The lines of a cell in a column."""
+    if cell_len(cell) <= width:
+        return [cell]
+    return [line.plain.rstrip() for line in Text(cell).wrap(console, width, overflow="fold")]
+
+
+def _codes(console: Console, style: str) -> tuple[str, str]:
+    """What a style begins and ends with on a console: rich lays out and colours line by line, which
+    takes milliseconds per row.
+    """
+    with console.capture() as said:
+        console.print(Text("|", style), end="")
+    before, _, after = said.get().partition("|")
+    return before, after
 
 
 def _cell(value: Any) -> str:

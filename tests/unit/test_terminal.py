@@ -78,6 +78,31 @@ def test_upright_rows_are_numbered_through(monkeypatch: pytest.MonkeyPatch) -> N
     assert numbers == list(range(1, 601))
 
 
+def test_the_widest_columns_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts go on below, at a space where they have one; characters of two cells count twice."""
+    monkeypatch.setenv("COLUMNS", "90")
+    out = io.StringIO()
+    wide = {"id": "y" * 40, "count": 7, "said": "a leader that was elected later", "日": "日本" * 8}
+    print_rows([wide, {"id": "z", "count": 1234, "said": None, "日": "日"}], "table", out)
+    gap, said = "  ", "a leader that was elected "
+    assert out.getvalue().splitlines() == [
+        f"{'id':26}{gap}count{gap}{'said':26}{gap}日",
+        f"{'y' * 26}{gap}    7{gap}{said}{gap}{'日本' * 6}日",
+        f"{'y' * 14:26}{gap}     {gap}{'later':26}{gap}本日本",
+        f"{'z':26}{gap} 1234{gap}{'-':26}{gap}日",
+    ]
+
+
+def test_colours_change_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in ("60", "200"):
+        monkeypatch.setenv("COLUMNS", width)
+        plain, coloured = io.StringIO(), Terminal()
+        print_rows(rows(8), "table", plain)
+        print_rows(rows(8), "table", coloured)
+        assert "\x1b[1m" in coloured.getvalue()
+        assert CODES.sub("", coloured.getvalue()) == plain.getvalue()
+
+
 def test_json_is_one_object_a_line() -> None:
     out = io.StringIO()
     value = "a\nb\u2028\x1b[31m\ud800[bold]"
