@@ -261,12 +261,33 @@ def at_same_place(
             f"{sentence(holding(other))} another batch there. {todo}",
             evidence | asks,
         )
+    if same and (rivals := rivals_at(quorum, log, row)):
+        return one_was_changed(same, rivals), evidence
     if same:
         return (
             f"{sentence(holding(same))} the same bytes, so its leader wrote it that way.",
             evidence,
         )
     return "No other copy at hand holds that offset.", evidence
+
+
+def rivals_at(quorum: Quorum, log: LogView, row: int) -> list[str]:
+    """The other replicas that hold another batch of the same epoch where one of a log begins."""
+    columns, found = log.evidence.log, []
+    for one in quorum.peers:
+        theirs, index = one.evidence.log, one.index_at(int(columns.base_offsets[row]))
+        at = int(one.rows[index])
+        if one is not log and index >= 0 and int(theirs.epochs[at]) == int(columns.epochs[row]):
+            found += [] if (theirs.ids[at] == columns.ids[row]).all() else [one.label]
+    return sorted(found, key=natural)
+
+
+def one_was_changed(same: list[str], rivals: list[str]) -> str:
+    """What it comes to that others hold a batch which no leader writes, and some another one there."""
+    return (
+        f"{sentence(holding(same))} the same bytes, and {holding(rivals)} another batch of that epoch: one of them was changed after it was written. "
+        "Keep all of these folders, and compare them with a backup."
+    )
 
 
 def replicas_text(labels: list[str]) -> str:

@@ -197,13 +197,17 @@ class LogView:
     @cached_property
     def epochs(self) -> Longs:
         """Leader epochs without what damage explains: a single batch between two of one other
-        epoch, and epochs that go back.
+        epoch, unless it tells who leads, and epochs that go back.
         """
         epochs = self.raw_epochs
         if len(epochs) > 2:
             odd = (epochs[:-2] == epochs[2:]) & (epochs[1:-1] != epochs[:-2])
             epochs = epochs.copy()
-            epochs[1:-1][odd] = epochs[:-2][odd]
+            for index in (np.flatnonzero(odd) + 1).tolist():
+                # Where two are odd side by side, one of them makes the other so.
+                is_odd = epochs[index - 1] == epochs[index + 1]
+                if is_odd and not self.is_leader_change(index):
+                    epochs[index] = epochs[index - 1]
         monotonic: Longs = np.maximum.accumulate(epochs)
         return monotonic
 
