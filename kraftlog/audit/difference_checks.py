@@ -289,12 +289,13 @@ def _doubted(quorum: Quorum, side: Side, offset: int) -> str:
 
 
 def _doubted_by_rules(quorum: Quorum, side: Side) -> str:
-    """Where no leader of Kafka writes what they hold, and one may have written the other."""
-    run, one, other = side.run, side.comparison.one, side.comparison.other
-    told = written_by_no_leader(quorum, other, run.other_rows)
-    if told is None or written_by_no_leader(quorum, one, run.rows) is not None:
+    """Where no leader of Kafka writes what all of them hold, and one may have written the other."""
+    run, one = side.run, side.comparison.one
+    logs = [quorum.by_label[label] for label in side.agreeing]
+    told = [written_by_no_leader(quorum, log, run.start, run.end) for log in logs]
+    if None in told or written_by_no_leader(quorum, one, run.start, run.end) is not None:
         return ""
-    return f"no leader of Kafka writes what {holding(list(side.agreeing))} there ({told})"
+    return f"no leader of Kafka writes what {holding(list(side.agreeing))} there ({told[0]})"
 
 
 def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:

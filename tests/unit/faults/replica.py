@@ -430,6 +430,18 @@ fault(
 )(_altered)  # fmt: skip
 
 
+@fault("epochs_monotonic", "critical", "1", 13)
+def _(nodes: list[Node]) -> None:
+    """Beside the tail of another voter, whose epoch is the one that the damaged header has."""
+    for node in nodes[:2]:
+        led_next(node, 3, 1)
+        node.append(*(Batch(base, 3, (NO_OP,), None, LATER + base) for base in (13, 14)))
+    nodes[2].append(*(Batch(base, 2, (NO_OP,), None, LATER) for base in (12, 13)))
+    path = nodes[0].segment(6)
+    damaged = Batch(13, 3, (NO_OP,), None, LATER + 13)
+    path.write_bytes(path.read_bytes().replace(damaged.raw(), replace(damaged, epoch=2).raw()))
+
+
 MOST_CHANGED = "it may have been changed, and replica 1 may be right. Empty no folder, and compare"
 
 
