@@ -14,7 +14,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.image_checks import EQUALS, contradicted
+from kraftlog.audit.grouping import EQUALS, contradicted
 from kraftlog.audit.leaders_rules import written_by_no_leader
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, holding, replicas_text
