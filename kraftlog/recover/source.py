@@ -19,9 +19,10 @@ from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
-from kraftlog.quorum.holdings import Held
+from kraftlog.quorum.holdings import Held, content_key
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
 from kraftlog.state.state import Change, State
@@ -87,6 +88,13 @@ class LostEnd(NamedTuple):
     words: str
 
 
+class OtherState(NamedTuple):
+    """A copy whose snapshot of the id that the image begins with tells another state, in so many places."""
+
+    replica: str
+    places: int
+
+
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The image that a new quorum begins with, and of which copies the logs are that it is read
@@ -96,7 +104,8 @@ class Recovered:
     quorums, in words. `unseen` are the copies that leave the history out of sight, and how far
     others confirm them; `lost_ends` is what files witness behind all that is held; `unread` are the
     segments and snapshots that could not be read, by copy, in words. The image begins with a snapshot
-    of `snapshot_of`, at `snapshot_end`, or with the log.
+    of `snapshot_of`, at `snapshot_end`, or with the log; `other_states` are what other copies have in
+    its place.
     """
 
     image: Image
@@ -113,6 +122,7 @@ class Recovered:
     unread: tuple[tuple[str, str], ...] = ()
     open_since: int | None = None
     snapshot_end: int = 0
+    other_states: tuple[OtherState, ...] = ()
 
 
 def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
@@ -144,7 +154,18 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         tuple(_unread(quorum)),
         open_since,
         0 if base is None else base.end_offset,
+        () if base is None else tuple(_other_states(quorum, base)),
     )
+
+
+def _other_states(quorum: Quorum, base: SnapshotView) -> Iterator[OtherState]:
+    """What the snapshots of the same id say otherwise; equal bytes say the same."""
+    own = image_at(Held.alone(quorum, base), base.end_offset, CLEAR)
+    for one in quorum.credible_snapshots:
+        if one.id == base.id and content_key(one) != content_key(base):
+            other = image_at(Held.alone(quorum, one), one.end_offset, CLEAR)
+            if places := sum(1 for _ in differences(own.state, other.state)):
+                yield OtherState(one.replica, places)
 
 
 def _unseen(quorum: Quorum, image: Image) -> Iterator[tuple[str, int]]:
