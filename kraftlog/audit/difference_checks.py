@@ -14,9 +14,10 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.image_checks import EQUALS, contradicted
+from kraftlog.audit.grouping import EQUALS, contradicted
+from kraftlog.audit.leaders_rules import written_by_no_leader
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
-from kraftlog.audit.triage import called, fetch_again, replicas_text
+from kraftlog.audit.triage import called, fetch_again, holding, replicas_text
 from kraftlog.plain import counted, listed, natural, offsets_text, sentence, voters_text
 from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.committed import returning
@@ -112,8 +113,9 @@ def _is_beside_a_fork(quorum: Quorum, comparison: Comparison, run: DifferingRun)
     record that differs. Or a whole log is of another quorum than those of most voters at hand.""",
     advice="""Restart nothing. If a majority of the voters agrees, or where too few voters are at
     hand most of all copies, stop the replica that stands alone, set its log folder aside and let it
-    fetch the log again. If no majority decides, or the snapshots of that majority contradict its
-    log, keep all copies and compare with a backup: whatever is started first becomes the truth.""",
+    fetch the log again. If no majority decides, the snapshots of that majority contradict its log,
+    or it holds what no leader of Kafka writes, keep all copies and compare with a backup: whatever
+    is started first becomes the truth.""",
 )  # fmt: skip
 def committed(quorum: Quorum) -> Iterator[BadRow]:
     lower = quorum.bounds.lower
@@ -131,7 +133,7 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
         reason = quorum.bounds.lower_reason
         apart = apart_words(quorum, log.label, side.comparison.other.label)
         todo = f"Restart neither before you know which one is right: compare with a backup.{_told_as(quorum, run.start)}"
-        if doubt := _doubted_by_snapshots(quorum, side, run.start):
+        if doubt := _doubted(quorum, side, run.start):
             todo = f"{doubt} Restart none of them."
         elif side.by_majority:
             todo = f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)[0]}"
@@ -243,8 +245,9 @@ def _why_two_histories(comparison: Comparison) -> str:
     meaning="""Two replicas hold different bytes at the same offset of the same epoch. An epoch has
     one leader, who writes an offset once. So a copy was changed after it was written, or two nodes
     led at once.""",
-    advice="""Keep both folders. Let the replica that stands alone fetch its log again. With a
-    finding of single_leader_per_epoch, settle that first.""",
+    advice="""Keep both folders. Let the replica that stands alone fetch its log again, unless the
+    finding says that it may be right. With a finding of single_leader_per_epoch, settle that
+    first.""",
 )  # fmt: skip
 def matching(quorum: Quorum) -> Iterator[BadRow]:
     for side in _outliers(quorum, lambda _, run: run.same_epoch_at is not None):
@@ -264,7 +267,7 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
-    if doubt := _doubted_by_snapshots(quorum, side, offset):
+    if doubt := _doubted(quorum, side, offset):
         return doubt
     if side.by_majority:
         log = side.comparison.one
@@ -274,12 +277,33 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
     return f"No majority at hand decides: compare both with a backup before either starts.{_told_as(quorum, offset)}"
 
 
+def _doubted(quorum: Quorum, side: Side, offset: int) -> str:
+    """What to do where those who agree may be those that were changed. Nothing in words where nothing
+    says so.
+    """
+    if not side.by_majority:
+        return ""
+    doubt = _doubted_by_snapshots(quorum, side, offset) or _doubted_by_rules(quorum, side)
+    may_be_right = f"it may have been changed, and replica {side.comparison.one.label} may be right. Empty no folder, and compare all of them with a backup."
+    return f"But {doubt}: {may_be_right}" if doubt else ""
+
+
+def _doubted_by_rules(quorum: Quorum, side: Side) -> str:
+    """Where no leader of Kafka writes what all of them hold, and one may have written the other."""
+    run, one = side.run, side.comparison.one
+    logs = [quorum.by_label[label] for label in side.agreeing]
+    told = [written_by_no_leader(quorum, log, run.start, run.end) for log in logs]
+    if None in told or written_by_no_leader(quorum, one, run.start, run.end) is not None:
+        return ""
+    return f"no leader of Kafka writes what {holding(list(side.agreeing))} there ({told[0]})"
+
+
 def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:
-    """What to do where those who agree wrote snapshots that contradict it, and none that bears it out: what
-    they had applied is not what their logs hold now. Nothing in words where that is not so.
+    """Where they wrote snapshots that contradict it, and none that bears it out: what they had applied is
+    not what their logs hold now.
     """
     apart = {one.path for one in contradicted(quorum.evidence.state or StateEvidence(), EQUALS)}
-    if not (side.by_majority and apart):
+    if not apart:
         return ""
     own = [
         one
@@ -289,10 +313,7 @@ def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:
     if not (own and apart.issuperset(one.path for one in own)):
         return ""
     whose = replicas_text(sorted({one.replica for one in own}, key=natural))
-    return (
-        f"But the snapshots of {whose} contradict their own log (snapshot_equals_replay): it may have been changed, and replica {side.comparison.one.label} may be right. "
-        "Empty no folder, and compare all of them with a backup."
-    )
+    return f"the snapshots of {whose} contradict their own log (snapshot_equals_replay)"
 
 
 def _told_as(quorum: Quorum, offset: int) -> str:

@@ -13,11 +13,13 @@ import numpy as np
 
 from kraftlog.explain.words import scram_user_text
 from kraftlog.plain import some
-from kraftlog.quorum.evidence import ImageComparison, KeyDifference
+from kraftlog.quorum.evidence import ImageComparison, KeyDifference, StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, may_have_lost
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
 
+EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
 ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 
 LEFT_CONFIGS = (
@@ -69,6 +71,44 @@ def is_left_config(found: ImageComparison) -> bool:
     """
     told = found.differences
     return bool(told) and all(one.stale_config for one in told) and not found.logged
+
+
+def contradicted(state: StateEvidence, name: str) -> list[ImageComparison]:
+    """The snapshots that differ by a check, but for what Kafka itself leaves behind."""
+    found = (one for one in state.comparisons if one.check == name and one.difference_count)
+    return [one for one in found if not is_left_config(one)]
+
+
+def nothing_decides(quorum: Quorum, one: ImageComparison) -> bool:
+    """Whether of two snapshots of one id either may be the wrong one: no log tells, and no more copies
+    hold the one than the other.
+    """
+    state = quorum.evidence.state or StateEvidence()
+    if one.check != AGREE or one.path in {each.path for each in contradicted(state, EQUALS)}:
+        return False
+    odd = [each for each in contradicted(state, AGREE) if _id_of(each) == _id_of(one)]
+    texts = [found.text for found in one.differences]
+    alike = [each for each in odd if [found.text for found in each.differences] == texts]
+    held = [
+        each for each in quorum.own_snapshots if each.is_complete and _id_of(each) == _id_of(one)
+    ]
+    return len(held) - len(odd) <= len(alike)
+
+
+def unfit_snapshots(quorum: Quorum) -> frozenset[str]:
+    """The paths of snapshots that no node should begin with, by the history and by each other. Users
+    that Kafka's own loader has lost can be set again.
+    """
+    state = quorum.evidence.state or StateEvidence()
+    every = (one for name in (EQUALS, AGREE) for one in contradicted(state, name))
+    apart = [one for one in every if not scram_lost(quorum, one)]
+    doubted = {_id_of(one) for one in apart if nothing_decides(quorum, one)}
+    either = (one.path for one in quorum.own_snapshots if _id_of(one) in doubted)
+    return frozenset([*quorum.refusals, *(one.path for one in apart), *either])
+
+
+def _id_of(one: ImageComparison | SnapshotView) -> tuple[int, int]:
+    return one.end_offset, one.epoch
 
 
 def scram_lost(quorum: Quorum, found: ImageComparison) -> list[User]:

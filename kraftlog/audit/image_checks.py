@@ -11,12 +11,16 @@ from typing import Any
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.grouping import (
+    AGREE,
+    EQUALS,
     KEEP_SCRAM,
     LEFT_CONFIGS,
     LOST_SCRAM,
     WRITTEN_SINCE,
+    contradicted,
     image_note,
     is_left_config,
+    nothing_decides,
     scram_lost,
 )
 from kraftlog.audit.triage import replicas_text
@@ -25,14 +29,6 @@ from kraftlog.plain import counted, natural, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, written_since
-
-EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
-
-
-def contradicted(state: StateEvidence, name: str) -> list[ImageComparison]:
-    """The snapshots that differ by a check, but for what Kafka itself leaves behind."""
-    found = (one for one in state.comparisons if one.check == name and one.difference_count)
-    return [one for one in found if not is_left_config(one)]
 
 
 def _rows(quorum: Quorum, name: str) -> Iterator[BadRow]:
@@ -155,6 +151,8 @@ def _comparison_row(
                 if lost
                 else {"alike": alike, "asks": "stop"}
                 if alike
+                else {"either": True, "asks": "stop"}
+                if nothing_decides(quorum, one)
                 else {}
             ),
         },
@@ -166,6 +164,11 @@ def _to_do(quorum: Quorum, one: ImageComparison, lost: Sequence[User], alike: li
     if lost:
         return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}"
     todo = f"{wrong}Set it aside and take another replica's snapshot."
+    if nothing_decides(quorum, one):
+        todo = (
+            "Nothing tells which of the two is right, and a node that loads the other one goes on with a wrong state. "
+            "Keep both files, and compare them with a backup before a node starts."
+        )
     if alike:
         todo = (
             f"Snapshots of {replicas_text(alike)} differ from it in the same way, and none agrees with it: the log may have been changed, and not they. "

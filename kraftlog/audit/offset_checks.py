@@ -19,7 +19,7 @@ from kraftlog.log.batch import CONTROL
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are, offsets_text, sentence
 from kraftlog.quorum.capping import capped
-from kraftlog.quorum.logview import Hole, LogView
+from kraftlog.quorum.logview import EpochStart, Hole, LogView
 from kraftlog.quorum.model import Quorum
 
 _KEPT = "Kafka does not notice: a start keeps the hole, and the node's state lacks these records unless a later snapshot holds them. "
@@ -346,6 +346,15 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
+def lacks_leader_change(log: LogView, start: EpochStart) -> bool:
+    """Whether an epoch surely begins with another record than that of its leader."""
+    content = log.content(start.row)
+    first = next((one.type for one in log.controls(start.row)), None)
+    is_control = bool(log.evidence.log.attributes[start.row] & CONTROL)
+    damaged = is_control and content is not None and bool(content.issues)
+    return start.certain and first != "LEADER_CHANGE" and not damaged
+
+
 @check(
     "leader_change_starts_epoch", "critical", "log", "KAFKA-1211",
     "the first batch of each epoch that begins inside the log is a LeaderChange",
@@ -359,12 +368,9 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
 def leader_change(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         for start in log.epoch_starts[1:]:
-            content = log.content(start.row)
-            first = content.controls[0].type if content and content.controls else None
-            is_control = bool(log.evidence.log.attributes[start.row] & CONTROL)
-            damaged = is_control and content is not None and bool(content.issues)
-            if not start.certain or first == "LEADER_CHANGE" or damaged:
+            if not lacks_leader_change(log, start):
                 continue
+            first = next((one.type for one in log.controls(start.row)), None)
             yield at_batch(
                 log,
                 start.row,

@@ -72,7 +72,7 @@ def _nobody(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
         counts, text = offset >= max(named, default=0), "Voters are named again behind it."
         if counts:
             text, evidence = at_same_place(quorum, log, row)
-            if evidence["same_bytes_on"]:
+            if evidence["same_bytes_on"] and not evidence["other_bytes_on"]:
                 text = f"{text} Begin a new quorum with voters of its own with kraftlog recover."
             elif not evidence["other_bytes_on"]:
                 todo, asks = fetch_again(quorum, log.label)

@@ -20,7 +20,9 @@ from kraftlog.audit.triage import (
     and_more,
     holding,
     instead_of,
+    one_was_changed,
     replicas_text,
+    rivals_at,
     told_once,
 )
 from kraftlog.log.batch import CODEC_MASK, CONTROL, codec_name
@@ -203,11 +205,12 @@ def decompresses(quorum: Quorum) -> Iterator[BadRow]:
 def decodes(quorum: Quorum) -> Iterator[BadRow]:
     for place, issue, more in _issues(remarkable_places(quorum), RECORD_KINDS):
         others, is_after = _others(quorum, place), issue.kind == FaultKind.BATCH_TRAILING
-        advice = (
-            f"{sentence(holding(others))} the same bytes, so the {'batch' if is_after else 'record'} was written that way: look for the Kafka version or the tool that wrote it."
-            if others
-            else "Compare this batch with the other replicas before this node starts."
-        )
+        advice = "Compare this batch with the other replicas before this node starts."
+        if others and (rivals := rivals_at(quorum, quorum.by_label[place.replica], place.row)):
+            advice = one_was_changed(others, rivals)
+        elif others:
+            written = f"so the {'batch' if is_after else 'record'} was written that way"
+            advice = f"{sentence(holding(others))} the same bytes, {written}: look for the Kafka version or the tool that wrote it."
         if is_after:
             told = f"{sentence(_batch(place))} does not end with its last record ({issue.text}), although its CRC is right. Kafka reads its records and not what follows."
         else:
@@ -483,12 +486,17 @@ def _compressed(quorum: Quorum) -> Iterator[BadRow]:
     server.log, and move leadership.""",
 )  # fmt: skip
 def transactions(quorum: Quorum) -> Iterator[BadRow]:
+    yield from told_once(row for log in quorum.logs for row in broken_transactions(quorum, log))
+
+
+def broken_transactions(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
+    """What is wrong with those of one replica."""
     # A snapshot is never taken inside a transaction (`aligned` tells of one that was): at its end
     # none is open.
     closed = sorted({one.end_offset for one in quorum.credible_snapshots})
     found = newest_health(quorum)
     hidden = None if found is None else found.hidden_level
-    yield from told_once(row for log in quorum.logs for row in _transactions(log, closed, hidden))
+    yield from _transactions(log, closed, hidden)
 
 
 MV_3_6_IV1 = 13

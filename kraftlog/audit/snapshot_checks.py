@@ -16,6 +16,7 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.triage import (
     instead_of,
+    sound_snapshots,
 )
 from kraftlog.log import names
 from kraftlog.log.names import FILE_LIMIT_BYTES
@@ -80,9 +81,8 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
 )  # fmt: skip
 def footer_last(quorum: Quorum) -> Iterator[BadRow]:
     complete = defaultdict[tuple[int, int], list[SnapshotView]](list)
-    for one in quorum.snapshots:
-        if one.is_complete:
-            complete[one.id].append(one)
+    for one in sound_snapshots(quorum):
+        complete[one.id].append(one)
     for one in quorum.snapshots:
         if one.not_read is not None or one.ends_with_footer or one.ends_damaged:
             continue

@@ -19,6 +19,7 @@ from kraftlog.audit.triage import (
     holding,
     instead_of,
     replicas_text,
+    sound_snapshots,
     start_is_covered,
 )
 from kraftlog.plain import offsets_text
@@ -126,7 +127,7 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
 def _in_its_place(quorum: Quorum, one: SnapshotView) -> str:
     """What is done about a snapshot of an epoch that cannot be; nobody empties a folder for a name."""
     start = quorum.by_label[one.replica].start_offset or 0
-    if start and not any(each.end_offset >= start for each in quorum.credible_snapshots):
+    if start and not any(each.end_offset >= start for each in sound_snapshots(quorum)):
         return "No other snapshot at hand reaches the start of its log: keep all folders, and find out who named it so before any node starts."
     return instead_of(quorum, one)
 
@@ -400,7 +401,7 @@ def _who_covers(
     """Who has a snapshot that reaches a log's start, or files that give one; what to do, and what
     the finding asks for by that.
     """
-    reaching = (one for one in quorum.credible_snapshots if one.end_offset >= start)
+    reaching = (one for one in sound_snapshots(quorum) if one.end_offset >= start)
     best, holders = best_cover(log, reaching)
     if best is not None:
         return holders, f"Take {best.evidence.name} from {replicas_text(holders)}.", {}
@@ -414,11 +415,11 @@ def _who_covers(
     if makers:
         return (
             makers,
-            f"No replica at hand has one, but {holding(makers)} the records: put what kraftlog checkpoint {makers[0]} --at {at} --out DIR writes into its log folder.",
+            f"No replica at hand has a sound one, but {holding(makers)} the records: put what kraftlog checkpoint {makers[0]} --at {at} --out DIR writes into its log folder.",
             {},
         )
     todo, asks = fetch_again(quorum, log.label)
-    return [], f"No replica at hand has one, or could give one. {todo}", asks
+    return [], f"No replica at hand has a sound one, or could give one. {todo}", asks
 
 
 def _ends(quorum: Quorum) -> Coverage:

@@ -21,7 +21,7 @@ import numpy as np
 from kraftlog.audit import state_checks
 from kraftlog.audit.check import checks_in
 from kraftlog.audit.coverage import BASE, RECORD_ALLOWED
-from kraftlog.audit.image_checks import AGREE, EQUALS
+from kraftlog.audit.grouping import AGREE, EQUALS
 from kraftlog.audit.images import SnapshotImage, Stations, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
 from kraftlog.audit.told import Compared, Snapshot, Told, content_of

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kraftlog.audit.check import ActionKey, BadRow
+from kraftlog.audit.grouping import unfit_snapshots
 from kraftlog.plain import natural, sentence, some
 from kraftlog.quorum.ends import unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
@@ -135,6 +136,12 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
     )
 
 
+def _begins_soundly(quorum: Quorum, log: LogView) -> bool:
+    """Whether nothing is known to be wrong with the snapshot that a node begins with."""
+    loaded = quorum.loaded_snapshot(log.label)
+    return loaded is None or loaded.path not in unfit_snapshots(quorum)
+
+
 def start_is_covered(quorum: Quorum, log: LogView) -> bool:
     """Whether a log begins at 0, or a complete snapshot of its own reaches its start."""
     start = log.start_offset or 0
@@ -167,7 +174,11 @@ def replacement(quorum: Quorum, log: LogView) -> LogView | None:
     and of all that may be committed; sooner a voter's.
     """
     end = _may_be_committed_with(quorum, log)
-    whole = [one for one in quorum.peers if one is not log and _is_whole(quorum, one, end)]
+    whole = [
+        one
+        for one in quorum.peers
+        if one is not log and _is_whole(quorum, one, end) and _begins_soundly(quorum, one)
+    ]
     return max(
         whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
     )
@@ -190,12 +201,8 @@ def instead_of(
     start = snapshot.end_offset if log.is_empty else log.start_offset or 0
     fit = [
         one
-        for one in quorum.credible_snapshots
-        if one.end_offset >= start
-        and one.path != snapshot.path
-        and one.id not in unfit
-        and one.refused_control is None
-        and one.path not in quorum.refusals
+        for one in sound_snapshots(quorum)
+        if one.end_offset >= start and one.path != snapshot.path and one.id not in unfit
     ]
     same = [one.replica for one in fit if one.id == snapshot.id]
     if same:
@@ -209,7 +216,17 @@ def instead_of(
     best, holders = best_cover(log, fit)
     if best is not None:
         return f"Set it aside, and take {best.evidence.name} from {replicas_text(holders)}."
-    return f"No replica at hand has one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)[0]}"
+    return f"No replica at hand has a sound one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)[0]}"
+
+
+def sound_snapshots(quorum: Quorum) -> list[SnapshotView]:
+    """The credible snapshots that a node can begin with, as far as is known of what they hold."""
+    unfit = unfit_snapshots(quorum)
+    return [
+        one
+        for one in quorum.credible_snapshots
+        if one.path not in unfit and one.refused_control is None
+    ]
 
 
 def best_cover(
@@ -261,12 +278,33 @@ def at_same_place(
             f"{sentence(holding(other))} another batch there. {todo}",
             evidence | asks,
         )
+    if same and (rivals := rivals_at(quorum, log, row)):
+        return one_was_changed(same, rivals), evidence
     if same:
         return (
             f"{sentence(holding(same))} the same bytes, so its leader wrote it that way.",
             evidence,
         )
     return "No other copy at hand holds that offset.", evidence
+
+
+def rivals_at(quorum: Quorum, log: LogView, row: int) -> list[str]:
+    """The other replicas that hold another batch of the same epoch where one of a log begins."""
+    columns, found = log.evidence.log, []
+    for one in quorum.peers:
+        theirs, index = one.evidence.log, one.index_at(int(columns.base_offsets[row]))
+        at = int(one.rows[index])
+        if one is not log and index >= 0 and int(theirs.epochs[at]) == int(columns.epochs[row]):
+            found += [] if (theirs.ids[at] == columns.ids[row]).all() else [one.label]
+    return sorted(found, key=natural)
+
+
+def one_was_changed(same: list[str], rivals: list[str]) -> str:
+    """What it comes to that others hold a batch which no leader writes, and some another one there."""
+    return (
+        f"{sentence(holding(same))} the same bytes, and {holding(rivals)} another batch of that epoch: one of them was changed after it was written. "
+        "Keep all of these folders, and compare them with a backup."
+    )
 
 
 def replicas_text(labels: list[str]) -> str:

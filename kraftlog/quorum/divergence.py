@@ -247,6 +247,7 @@ def _runs(
     for first, end in [*spans[: RUN_LIMIT - 1], *spans[RUN_LIMIT - 1 :][-1:]]:
         mine_run, partner_run = mine[first:end], partner[first:end]
         same = one.raw_epochs[mine_run] == other.raw_epochs[partner_run]
+        same &= ~(one.odd_epochs[mine_run] | other.odd_epochs[partner_run])
         starts = np.maximum(one.base[mine_run], other.base[partner_run])
         at = int(starts[int(same.argmax())]) if same.any() else None
         found.append(

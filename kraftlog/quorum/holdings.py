@@ -6,6 +6,7 @@ only. Source: KIP-630 "Motivation", "Consistent Log and Snapshots", KAFKA-14205,
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -85,7 +86,7 @@ class Held:
             for one in quorum.credible_snapshots
             if one.replica == log.label or one.end_offset <= until
         ]
-        return cls(quorum, log, _by_end(found), whole_log(log))
+        return cls(quorum, log, _by_end(_most_first(found)), whole_log(log))
 
     @classmethod
     def together(cls, quorum: Quorum) -> "Held | None":
@@ -97,7 +98,8 @@ class Held:
             return None
         end = int(links.end[-1])
         found = [one for one in quorum.credible_snapshots if one.end_offset <= end]
-        return cls(quorum, links.logs[int(links.log[-1])], _by_end(found), links)
+        snapshots = _by_end(_most_first(found))
+        return cls(quorum, links.logs[int(links.log[-1])], snapshots, links)
 
     @classmethod
     def alone(cls, quorum: Quorum, snapshot: SnapshotView) -> "Held":
@@ -195,6 +197,19 @@ class Held:
 
 def _by_end(found: list[SnapshotView]) -> tuple[SnapshotView, ...]:
     return tuple(sorted(found, key=lambda one: one.end_offset))
+
+
+def _most_first(found: list[SnapshotView]) -> list[SnapshotView]:
+    """Snapshots, sooner those of which more copies have the same bytes: of one id all tell one state,
+    unless a file was changed.
+    """
+    held = Counter(content_key(one) for one in found)
+    return sorted(found, key=lambda one: -held[content_key(one)])
+
+
+def content_key(snapshot: SnapshotView) -> tuple[int, int, bytes]:
+    """What snapshots of one id have in common that hold the same bytes."""
+    return snapshot.end_offset, snapshot.epoch, snapshot.evidence.batches.ids.tobytes()
 
 
 def _own_snapshots(quorum: Quorum, log: LogView) -> list[SnapshotView]:

@@ -196,16 +196,26 @@ class LogView:
 
     @cached_property
     def epochs(self) -> Longs:
-        """Leader epochs without what damage explains: a single batch between two of one other
-        epoch, and epochs that go back.
-        """
-        epochs = self.raw_epochs
-        if len(epochs) > 2:
-            odd = (epochs[:-2] == epochs[2:]) & (epochs[1:-1] != epochs[:-2])
-            epochs = epochs.copy()
-            epochs[1:-1][odd] = epochs[:-2][odd]
+        """Leader epochs without what damage explains: odd ones, and those that go back."""
+        epochs = self.raw_epochs.copy()
+        for index in np.flatnonzero(self.odd_epochs).tolist():
+            epochs[index] = epochs[index - 1]
         monotonic: Longs = np.maximum.accumulate(epochs)
         return monotonic
+
+    @cached_property
+    def odd_epochs(self) -> Flags:
+        """Which batches stand alone between two of one other epoch, so that their headers are damaged;
+        none that tells who leads. Where two are odd side by side, one of them makes the other so.
+        """
+        epochs = self.raw_epochs.copy()
+        odd: Flags = np.zeros(len(epochs), bool)
+        alone = (epochs[:-2] == epochs[2:]) & (epochs[1:-1] != epochs[:-2])
+        for index in (np.flatnonzero(alone) + 1).tolist():
+            before, after = epochs[index - 1], epochs[index + 1]
+            if before == after and not self.is_leader_change(index):
+                odd[index], epochs[index] = True, before
+        return odd
 
     @cached_property
     def raw_epochs(self) -> Longs:

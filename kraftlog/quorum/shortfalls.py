@@ -49,7 +49,7 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     is what they have from another node that led that epoch by their own quorum-state.
     """
     epoch, end = log.last_epoch, log.end_offset or 0
-    if epoch is None or known_epoch(log) != epoch or not quorum.is_voter(log.evidence):
+    if epoch is None or _heard_of(quorum, log) != epoch or not quorum.is_voter(log.evidence):
         return None
     if log.label in quorum.foreign:
         return None
@@ -74,6 +74,13 @@ def led_beyond(quorum: Quorum, log: LogView) -> LedEpoch | None:
     if not beyond or copied_before(quorum, log, end):
         return None
     return LedEpoch(epoch, max(beyond.values()), sorted(beyond, key=natural))
+
+
+def _heard_of(quorum: Quorum, log: LogView) -> int:
+    """The newest epoch that a node has heard of; that of all copies where its quorum-state is lost."""
+    own = known_epoch(log)
+    every = (known_epoch(one) or one.last_epoch or 0 for one in quorum.peers)
+    return max(every, default=0) if own is None else own
 
 
 def _follows_another(log: LogView, epoch: int, leader: int | None) -> bool:

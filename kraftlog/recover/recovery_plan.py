@@ -63,6 +63,11 @@ def unknown(found: Recovered) -> Iterator[str]:
     if found.bounds.open_voters:
         who = voters_text(found.bounds.open_voters)
         yield f"What {who} held after the end of the copy: nothing proves that the log ended there."
+    for other in found.other_states:
+        yield (
+            f"Whether the snapshot of {found.snapshot_of} is right that this begins with: that of {other.replica}, of the same id, has {counted(other.places, 'place')} otherwise. "
+            "kraftlog audit names them: compare both with a backup before the new quorum starts."
+        )
     for label, words in found.unread:
         yield (
             f"What {label} holds: {words}. Make it readable or copy it again, then plan anew: it may hold what no other copy does."

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from kraftlog.audit.image_checks import EQUALS, contradicted
+from kraftlog.audit.grouping import EQUALS, contradicted
 from kraftlog.audit.images import states_apart
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
@@ -22,9 +22,10 @@ from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
-from kraftlog.quorum.holdings import Held
+from kraftlog.quorum.holdings import Held, content_key
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at, state_at, states_between
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.difference import differences
 from kraftlog.state.image import Image
 from kraftlog.state.known import Known
@@ -92,6 +93,13 @@ class LostEnd(NamedTuple):
     words: str
 
 
+class OtherState(NamedTuple):
+    """A copy whose snapshot of the id that the image begins with tells another state, in so many places."""
+
+    replica: str
+    places: int
+
+
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The image that a new quorum begins with, and of which copies the logs are that it is read
@@ -101,8 +109,8 @@ class Recovered:
     quorums, in words. `unseen` are the copies that leave the history out of sight, and how far
     others confirm them; `lost_ends` is what files witness behind all that is held; `unread` are the
     segments and snapshots that could not be read, by copy, in words. The image begins with a snapshot
-    of `snapshot_of`, at `snapshot_end`, or with the log. `opposed` are the snapshots of
-    its history that hold another state than its records give.
+    of `snapshot_of`, at `snapshot_end`, or with the log; `other_states` are what other copies have in
+    its place, `opposed` the snapshots of its history that hold another state than its records give.
     """
 
     image: Image
@@ -119,6 +127,7 @@ class Recovered:
     unread: tuple[tuple[str, str], ...] = ()
     open_since: int | None = None
     snapshot_end: int = 0
+    other_states: tuple[OtherState, ...] = ()
     opposed: tuple[ImageComparison, ...] = ()
 
 
@@ -151,8 +160,20 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         tuple(_unread(quorum)),
         open_since,
         0 if base is None else base.end_offset,
+        () if base is None else tuple(_other_states(quorum, base)),
         tuple(_opposed(quorum, image)),
     )
+
+
+def _other_states(quorum: Quorum, base: SnapshotView) -> Iterator[OtherState]:
+    """What the snapshots of the same id say otherwise; equal bytes say the same."""
+    topics, end = Topics(), base.end_offset
+    own = state_at(Held.alone(quorum, base), end, CLEAR, topics)
+    for one in quorum.credible_snapshots:
+        if one.id == base.id and content_key(one) != content_key(base):
+            other = state_at(Held.alone(quorum, one), end, CLEAR, topics)
+            if places := sum(1 for _ in differences(*states_apart(own, other))):
+                yield OtherState(one.replica, places)
 
 
 def _opposed(quorum: Quorum, image: Image) -> Iterator[ImageComparison]:

@@ -8,7 +8,7 @@ Compaction", "Overview", "Design", "Changes to Leader Election", "Fetch", KAFKA-
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from kraftlog.quorum.committed import is_contradicted
@@ -99,9 +99,14 @@ class Plans:
             if not log.unreadable_end
         )
 
-    def elections(self, dead: Collection[int | None] = ()) -> Iterator[Candidacy]:
-        """What becomes of each copy of a voter at hand that stands for election; none of the dead does."""
-        return outcomes(self.voters, self.quorum.bounds.lower, dead)
+    def elections(
+        self, dead: Collection[int | None] = (), *, all_start: bool = False
+    ) -> Iterator[Candidacy]:
+        """What becomes of each copy of a voter at hand that stands for election; none of the dead does,
+        nor one that would not start, unless `all_start`: it may run still, or be mended.
+        """
+        voters = [replace(one, boots=one.boots or all_start) for one in self.voters]
+        return outcomes(voters, self.quorum.bounds.lower, dead)
 
     def departs(self, log: LogView, leader: LogView, end: int) -> int:
         """Where a follower's history is not its leader's any more; its end where nothing at hand

@@ -407,7 +407,7 @@ class _Judge:
         """The voters without whose old disks there is no leader: none where nodes would elect one by
         another voter set, that of their own disks.
         """
-        led = any(one.can_win for one in self._outcomes.values())
+        led = any(one.can_win for one in self.plans.elections())
         return [] if led else self.quorum.awaited_voters
 
     @property
@@ -518,7 +518,7 @@ class _Judge:
 
     @cached_property
     def _outcomes(self) -> dict[str, Candidacy]:
-        return {one.candidate: one for one in self.plans.elections()}
+        return {one.candidate: one for one in self.plans.elections(all_start=True)}
 
     def _contradicted(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """Differences from the other copies."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.image_checks import EQUALS
+from kraftlog.audit.grouping import EQUALS
 from kraftlog.audit.runner import AuditResult
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.image_checks import AGREE, EQUALS
+from kraftlog.audit.grouping import AGREE, EQUALS
 from kraftlog.audit.runner import AuditResult
 from kraftlog.audit.state_history import RULE_CHECKS
 from kraftlog.message.catalogue import spec_of

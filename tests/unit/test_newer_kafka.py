@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.image_checks import EQUALS
+from kraftlog.audit.grouping import EQUALS
 from kraftlog.audit.runner import AuditResult
 from kraftlog.audit.state_history import RULE_CHECKS
 from kraftlog.cli import main

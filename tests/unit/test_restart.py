@@ -721,12 +721,16 @@ def test_no_moment_of_copying_excuses_another_history(tmp_path: Path) -> None:
     assert lacking == [("1", "critical", False), ("3", "critical", False)]
 
 
-def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("starts", [True, False])
+def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path, starts: bool) -> None:
+    """Also where it would not start: it may run still, and starts once its file is mended."""
     nodes = quorum(tmp_path)
     for node in nodes[1:]:
         node.segment(6).unlink()
         node.epochs([(1, 0)])
         node.quorum_state(leaderId=1, leaderEpoch=1)
+        if not starts:
+            (node.folder / "leader-epoch-checkpoint").write_bytes(b"\xff")
     stored = healthy_state()
     nodes[0].checkpoint(12, 2).write_bytes(snapshot(stored, 2, START_MS + 9000))
     lost = [{"table": "topics", "change": "added", "count": 1, "names": ["c"]}]

@@ -22,6 +22,8 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.restorable import Restorable, lost_everywhere, restorable
+from kraftlog.recover.recovery_plan import unknown
+from kraftlog.recover.source import recovered
 from kraftlog.simulate.plan_rows import Plans
 from tests.golden.cases import CASES, DATA, Replica
 from tests.images import built
@@ -35,6 +37,7 @@ from tests.unit.audit_logs import (
     leader_change,
     quorum,
     snapshot,
+    topic,
 )
 from tests.unit.test_directory import as_nobody
 
@@ -361,3 +364,22 @@ def test_a_segment_that_could_not_be_read_may_hold_what_a_replica_lacks(
     rows = told(quorum_of(tmp_path), "2")
     assert [row for row in rows if row[2] == "2"] == [(0, 6, "2", True, None)]
     assert {row[4] for row in rows if row[2] != "2"} == {"unread"}
+
+
+@pytest.mark.parametrize(("held", "begins_with"), [((1, 2, 3), "2"), ((1, 3), "1")])
+def test_a_recovery_begins_with_the_snapshot_that_most_copies_have(
+    tmp_path: Path, held: tuple[int, ...], begins_with: str
+) -> None:
+    """Where no log leads up to it, nothing else tells that one of them was changed."""
+    for node in quorum(tmp_path):
+        node.segment(0).unlink()
+        if node.node_id not in held:
+            shutil.rmtree(node.home)
+        elif node.node_id == 1:
+            stored = [replace(healthy_log()[1], values=(topic("z", 1),)), healthy_log()[3]]
+            node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+    found = recovered(quorum_of(tmp_path))
+    assert found.snapshot_of == begins_with
+    others = [one for one in unknown(found) if one.startswith("Whether the snapshot of")]
+    told = f"Whether the snapshot of {begins_with} is right that this begins with: that of "
+    assert [one.startswith(told) for one in others] == [True]

@@ -134,6 +134,13 @@ def _(nodes: list[Node]) -> None:
     cut(nodes[1], AT[10])
 
 
+@fault(LOST, "warning", "2", 10, says="led epoch 2, of which replicas 1 and 3 hold offsets 10")
+def _(nodes: list[Node]) -> None:
+    """Nobody has heard of a newer epoch, so that its own quorum-state need not say so."""
+    cut(nodes[1], AT[10])
+    (nodes[1].folder / "quorum-state").unlink()
+
+
 fault(
     "voter_holds_committed_data", "info", "2", 10, says="It led the epoch in which its log ends"
 )(lambda nodes: cut(nodes[1], AT[10]))  # fmt: skip

@@ -222,7 +222,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "basis": str, "difference_count": int,
         "differences": [{"fields": [str], "key": str, "text": str}],
         "later": [{"path": str, "offset": int}],
-        "set_again": [str], "asks": str,
+        "set_again": [str], "either": bool, "asks": str,
     },
     "timestamps_monotonic": {
         "back_ms": int, "replicas": [str], "times": int, "offsets": [int], "back_ms_least": int,

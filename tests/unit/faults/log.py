@@ -566,6 +566,12 @@ fault("transactions_well_formed", "info", offset=13, says="still open")(
 )
 
 
+@fault("epochs_monotonic", "critical", "1", 9, also="committed_data_consistent")
+def _(nodes: list[Node]) -> None:
+    """The batch behind the first of an epoch: that one tells who leads, and is not the odd one."""
+    replace_batch(nodes[0], 9, lambda one: replace(one, epoch=1).raw())
+
+
 @fault("epochs_monotonic", "critical", "1", 13, says="goes back from 3 to 2")
 def _(nodes: list[Node]) -> None:
     """With the very next epoch, and without a batch after it that would explain it."""

@@ -8,12 +8,14 @@ from dataclasses import replace
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
+    TRANSACTION,
     Batch,
     Node,
     describe,
     disk_text,
     elected_without,
     feature,
+    frame,
     healthy_log,
     leader_change,
     led_next,
@@ -426,6 +428,73 @@ fault(
     "log_matching", "critical", "3", 4, says="Replicas 3, 11 and 12 stand against the others.",
     also="committed_data_consistent",
 )(_altered)  # fmt: skip
+
+
+@fault("epochs_monotonic", "critical", "1", 13)
+def _(nodes: list[Node]) -> None:
+    """Beside the tail of another voter, whose epoch is the one that the damaged header has."""
+    for node in nodes[:2]:
+        led_next(node, 3, 1)
+        node.append(*(Batch(base, 3, (NO_OP,), None, LATER + base) for base in (13, 14)))
+    nodes[2].append(*(Batch(base, 2, (NO_OP,), None, LATER) for base in (12, 13)))
+    path = nodes[0].segment(6)
+    damaged = Batch(13, 3, (NO_OP,), None, LATER + 13)
+    path.write_bytes(path.read_bytes().replace(damaged.raw(), replace(damaged, epoch=2).raw()))
+
+
+MOST_CHANGED = "it may have been changed, and replica 1 may be right. Empty no folder, and compare"
+
+
+def _most_changed(base: int, **fields: object) -> Damage:
+    """Voters 2 and 3 hold a batch that no leader writes where voter 1 holds what was written."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes[1:]:
+            replace_batch(node, base, lambda one: replace(one, **fields).raw())  # type: ignore[arg-type]
+
+    return damage
+
+
+fault(
+    "committed_data_consistent", "critical", "1", 7, also="log_matching record_decodes",
+    says=f"no leader of Kafka writes what replicas 2 and 3 hold there (record_decodes): {MOST_CHANGED}",
+)(_most_changed(7, values=(NO_OP + b"more",)))  # fmt: skip
+fault(
+    "record_decodes", "critical", "2", 7, also="log_matching committed_data_consistent",
+    says="Replica 3 holds the same bytes, and replica 1 holds another batch of that epoch: one of them",
+)(_most_changed(7, values=(NO_OP + b"more",)))  # fmt: skip
+fault(
+    "log_matching", "critical", "1", 7, also="committed_data_consistent batch_decompresses",
+    says=f"writes what replicas 2 and 3 hold there (batch_decompresses): {MOST_CHANGED}",
+)(_most_changed(7, attributes=1, payload=b"no gzip"))  # fmt: skip
+fault(
+    "committed_data_consistent", "critical", "1", 10, also="epochs_monotonic",
+    says=f"writes what replicas 2 and 3 hold there (epochs_monotonic): {MOST_CHANGED}",
+)(_most_changed(10, epoch=1))  # fmt: skip
+fault(
+    "committed_data_consistent", "critical", "1", 6, also="epochs_monotonic",
+    says=f"writes what replicas 2 and 3 hold there (epochs_monotonic): {MOST_CHANGED}",
+)(_most_changed(6, epoch=2))  # fmt: skip
+fault(
+    "log_matching", "critical", "1", 8, also="committed_data_consistent leader_change_starts_epoch",
+    says=f"writes what replicas 2 and 3 hold there (leader_change_starts_epoch): {MOST_CHANGED}",
+)(_most_changed(8, values=(NO_OP,), keys=None))  # fmt: skip
+fault(
+    "log_matching", "critical", "1", 7, also="committed_data_consistent producer_ids_increase",
+    says=f"writes what replicas 2 and 3 hold there (producer_ids_increase): {MOST_CHANGED}",
+)(_most_changed(7, values=(producer_ids(5),)))  # fmt: skip
+fault(
+    "producer_ids_increase", "critical", "2", 7, also="committed_data_consistent log_matching",
+    says="Replica 3 holds the same bytes, and replica 1 holds another batch of that epoch: one of them",
+)(_most_changed(7, values=(producer_ids(5),)))  # fmt: skip
+fault(
+    "log_matching", "critical", "1", 7, also="committed_data_consistent transactions_well_formed",
+    says=f"writes what replicas 2 and 3 hold there (transactions_well_formed): {MOST_CHANGED}",
+)(_most_changed(7, values=(TRANSACTION["end"],)))  # fmt: skip
+fault(
+    "log_matching", "critical", "1", 7, also="committed_data_consistent",
+    says=f"writes what replicas 2 and 3 hold there (record_rules): {MOST_CHANGED}",
+)(_most_changed(7, payload=frame(0, b"key", NO_OP)))  # fmt: skip
 
 
 def _backup_of_1(nodes: list[Node], directory: int | None) -> None:

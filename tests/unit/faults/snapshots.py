@@ -547,7 +547,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault("snapshot_footer_last", "critical", "3", also="log_start_covered",
-       says="No replica at hand has one that reaches the log's start, at offset 6. Before this")  # fmt: skip
+       says="No replica at hand has a sound one that reaches the log's start, at offset 6. Before this")  # fmt: skip
 def _(nodes: list[Node]) -> None:
     _begins_at_6(nodes[2])
     for node in nodes:
@@ -555,12 +555,53 @@ def _(nodes: list[Node]) -> None:
     _cut_off(nodes[2], 8, 1)
 
 
+def _another_state(node: Node) -> None:
+    """A snapshot that is whole, of a topic by another name."""
+    wrong = replace(STORED[0], values=(topic("z", 1), *STORED[0].values[1:]))
+    node.checkpoint(6, 1).write_bytes(snapshot([wrong, STORED[1]], 1, START_MS + 3000))
+
+
+@fault("snapshots_agree", "critical", "3", 6, also="log_start_covered",
+       says="Nothing tells which of the two is right, and a node that loads the other one")  # fmt: skip
+@fault("log_start_covered", "critical", "2", 0, also="snapshots_agree",
+       says="No replica at hand has a sound one, or could give one. Before this node starts")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """One file of an id against another, where the logs do not reach back: neither is to be taken."""
+    for node in nodes:
+        _begins_at_6(node)
+    nodes[1].checkpoint(6, 1).unlink()
+    _another_state(nodes[0])
+
+
+@fault("batch_crc_valid", "critical", "1", also="snapshot_equals_replay snapshots_agree",
+       says="Take the file of the same name from replica 3.")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Not from one that holds another state, either."""
+    overwrite(nodes[0].checkpoint(6, 1), 150, b"\x55")
+    _another_state(nodes[1])
+
+
+@fault("snapshot_footer_last", "critical", "1", also="snapshot_equals_replay snapshots_agree",
+       says="Replica 3 has the complete file")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3000, footer=False))
+    _another_state(nodes[1])
+
+
+@fault("log_start_covered", "critical", "1", 0, also="snapshot_equals_replay snapshots_agree",
+       says="Take 00000000000000000006-0000000001.checkpoint from replica 3.")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    _begins_at_6(nodes[0])
+    nodes[0].checkpoint(6, 1).unlink()
+    _another_state(nodes[1])
+
+
 @fault(
     "snapshot_batch_aligned",
     "critical",
     "3",
     13,
-    says="No replica at hand has one that reaches the log's start, at offset 6. Before this",
+    says="No replica at hand has a sound one that reaches the log's start, at offset 6. Before this",
 )
 def _(nodes: list[Node]) -> None:
     """Without it the node would not start."""
@@ -608,7 +649,7 @@ def _begins_with_the_last_batch(nodes: list[Node]) -> None:
 
 @fault(
     "log_start_covered", "critical", "3", 0,
-    says="No replica at hand has one, or could give one. Before this node starts, set its log folder aside",
+    says="No replica at hand has a sound one, or could give one. Before this node starts, set its log folder aside",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """A snapshot may not end inside a metadata transaction."""
@@ -638,7 +679,7 @@ fault(
 
 @fault(
     "log_start_covered", "critical", "3", 0, also="committed_data_consistent log_matching",
-    says="No replica at hand has one, or could give one. Before this node starts, set its log folder aside",
+    says="No replica at hand has a sound one, or could give one. Before this node starts, set its log folder aside",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Nor inside a batch."""
