@@ -261,7 +261,7 @@ def health_of(
     names: dict[str, str] = {key[0]: value["name"] for key, value in state.rows("topics").items()}
     racks = {broker: value["rack"] for broker, value in brokers.items()}
     is_spread = len({one for one in racks.values() if one}) > 1
-    rows, minimum = _Columns(partitions), _min_isr(state)
+    rows, minimum, is_offline = _Columns(partitions), _min_isr(state), _offline(brokers)
     topics = [names.get(one) or one for one in rows.topic_ids]
     least = np.array([min(minimum(one), _MANY) for one in topics], np.int64)
     is_led = rows.leader >= 0
@@ -271,7 +271,7 @@ def health_of(
         "under_min_isr": rows.isr_counts < np.minimum(least[rows.topics], rows.counts),
         "unclean": (rows.recovery == RECOVERING) | rows.among(past.unclean),
         "on_unregistered": rows.any_replica(lambda one: one not in brokers),
-        "on_offline": rows.any_placed(is_offline := _offline(brokers)),
+        "on_offline": rows.any_placed(lambda one: one.broker in running and is_offline(one)),
     }
     told = np.logical_or.reduce(list(kinds.values()))
     built = [
@@ -438,15 +438,11 @@ _ANYWHERE = frozenset({MIGRATING, UNASSIGNED})
 
 
 def _offline(brokers: Mapping[int, Data]) -> Callable[[Placed], bool]:
-    """Whether a replica is of a running broker that does not register its directory. Source: Kafka's
+    """Whether a replica is of a broker that does not register its directory. Source: Kafka's
     DirectoryId.isOnline; of a broker that registers none, by an older metadata.version, only what is
     lost is known.
     """
-    known = {
-        one: frozenset(value.get("logDirs") or ())
-        for one, value in brokers.items()
-        if not value["fenced"]
-    }
+    known = {one: frozenset(value.get("logDirs") or ()) for one, value in brokers.items()}
 
     def is_offline(one: Placed) -> bool:
         held = known.get(one.broker)

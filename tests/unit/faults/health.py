@@ -173,12 +173,12 @@ fault("replicas_registered", "info", says="Broker 2 is not registered", sound=so
 )
 
 
-def with_disks(number: int, *disks: str, fenced: bool = False) -> bytes:
+def with_disks(number: int, *disks: str, fenced: bool = False, stopping: bool = False) -> bytes:
     """A broker that registers its log directories."""
     return value(
         "REGISTER_BROKER_RECORD", 3, brokerId=number, incarnationId=uuid(number),
         brokerEpoch=FIRST + number, endPoints=[], features=supports(20), rack=None, fenced=fenced,
-        inControlledShutdown=False, isMigratingZkBroker=False, logDirs=list(disks),
+        inControlledShutdown=stopping, isMigratingZkBroker=False, logDirs=list(disks),
     )  # fmt: skip
 
 
@@ -209,6 +209,11 @@ fault(
     sound=cluster(*ON_DISKS[:2], with_disks(2, uuid(102), fenced=True), placed(uuid(101), uuid(103))),
     says="No other replica is in sync of a-0: what is there is on that disk alone, and is lost where",
 )(cluster(*HALF_OFFLINE, placed(uuid(101), uuid(103), isr=[2], leader=-1)))  # fmt: skip
+fault(
+    OFFLINE, "warning", sound=cluster(*ON_DISKS, placed(uuid(101), uuid(103), isr=[], leader=-1)),
+    says="No other replica is in sync of a-0: what is there is on that disk alone, and is lost where",
+)(cluster(*HALF_OFFLINE, placed(uuid(103), replicas=[2], isr=[], leader=-1)))  # fmt: skip
+"""A broker that comes back after a crash leaves the ELR: then nobody is in sync at all."""
 fault("brokers_unfenced", "warning", says="Broker 2 is fenced", sound=sound)(cluster(*HALF))
 fault(
     "brokers_unfenced", "warning", says="metadata.version 6 records no controlled shutdown: it",
