@@ -20,7 +20,7 @@ from kraftlog.state.codes import (
     RESOURCE_TYPES,
 )
 from kraftlog.state.declare import Data
-from kraftlog.state.shapes import LOST, MIGRATING, UNASSIGNED
+from kraftlog.state.shapes import KRAFT_VERSION, LOST, MIGRATING, UNASSIGNED
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE
 
@@ -90,6 +90,8 @@ def object_name(change: Change, names: Names) -> str:
             return f"delegation token {value['tokenId']} of {value['owner']}"
         case "voters":
             return f"voter {key[0]} (directory {key[1]})"
+        case "kraft_version":
+            return f"feature {KRAFT_VERSION}"
     return f"{TABLE[change.table].noun[0]} {' '.join(map(str, key))}".rstrip()
 
 
@@ -235,7 +237,7 @@ _FIELDS: Mapping[str, str] = {
     "leaderRecoveryState": "recovery",
     "featureLevel": "level",
     "nextProducerId": "",
-    "kRaftVersion": "",
+    "kRaftVersion": "level",
     "endPoints": "listeners",
     "logDirs": "log directories",
     "cordonedLogDirs": "cordoned log directories",
@@ -281,6 +283,12 @@ def _partition(value: Data) -> str:
     return told
 
 
+def _token(value: Data) -> str:
+    asked = value["requester"]
+    by = f" by {asked}" if asked and asked != value["owner"] else ""
+    return f"is made{by}, renewers {value['renewers']}, expires {moment_text(value['expirationTimestamp'])}"
+
+
 _CAME: Mapping[str, Callable[[Data], str]] = {
     "topics": lambda value: "is created",
     "partitions": _partition,
@@ -288,9 +296,7 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "acls": lambda value: "is added",
     "scram_credentials": lambda value: f"is added, {value['iterations']} iterations",
     "client_quotas": lambda value: f"is set to {value['value']}",
-    "delegation_tokens": lambda value: (
-        f"is made, renewers {value['renewers']}, expires {moment_text(value['expirationTimestamp'])}"
-    ),
+    "delegation_tokens": _token,
     "brokers": lambda value: (
         f"registers with epoch {value['brokerEpoch']}, rack {value['rack'] or 'none'}, {_listeners(value['endPoints'])}, {'fenced' if value['fenced'] else 'unfenced'}"
     ),
@@ -298,7 +304,7 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "features": lambda value: f"is set to level {value['featureLevel']}",
     "voters": lambda value: f"becomes a voter, {_listeners(value['endpoints'])}",
     "producer_ids": lambda value: f"is {value['nextProducerId']}",
-    "kraft_version": lambda value: f"is {value['kRaftVersion']}",
+    "kraft_version": lambda value: f"is set to level {value['kRaftVersion']}",
 }
 _STANDS = {
     "topics": ("is created", "exists"),
