@@ -164,6 +164,7 @@ def _changed(table: str, before: Data, after: Data) -> Iterator[str]:
         return
     if table == "controllers" and before["incarnationId"] != after["incarnationId"]:
         yield f"registers again (a new start of its process), {_ranges(after)}"
+        yield from _fields_changed(before, after, ("endPoints",))
         return
     for name in after:
         was, now = before.get(name), after[name]
@@ -220,7 +221,11 @@ def _broker_changed(before: Data, after: Data) -> Iterator[str]:
         yield "is fenced (it does not answer, or is stopping)" if after["fenced"] else "is unfenced"
     if after["inControlledShutdown"] and not before["inControlledShutdown"]:
         yield "begins its controlled shutdown"
-    for name in ("rack", "logDirs", "cordonedLogDirs", "endPoints"):
+    yield from _fields_changed(before, after, ("rack", "logDirs", "cordonedLogDirs", "endPoints"))
+
+
+def _fields_changed(before: Data, after: Data, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
         was, now = before.get(name), after.get(name)
         if was != now and (was or now):
             yield f"{_FIELDS.get(name, name)} {_value(name, was)} → {_value(name, now)}"
@@ -239,6 +244,8 @@ _FIELDS: Mapping[str, str] = {
     "nextProducerId": "",
     "kRaftVersion": "level",
     "endPoints": "listeners",
+    "endpoints": "listeners",
+    "kRaftVersionFeature": "supported kraft.version",
     "logDirs": "log directories",
     "cordonedLogDirs": "cordoned log directories",
     "expirationTimestamp": "expires",
@@ -251,8 +258,10 @@ def _value(name: str, value: Any) -> str:
         return leader_text(value)
     if name == "leaderRecoveryState":
         return "recovering (elected uncleanly)" if value else "recovered"
-    if name == "endPoints":
+    if name in ("endPoints", "endpoints"):
         return _listeners(value)
+    if name == "kRaftVersionFeature":
+        return f"{value['minSupportedVersion']} to {value['maxSupportedVersion']}"
     if name.endswith("Timestamp"):
         return moment_text(value)
     if value is None:

@@ -318,6 +318,27 @@ def test_when_a_token_expires_is_a_time_and_a_feature_that_goes_is_at_level_0() 
     ]
 
 
+def listening(port: int) -> list[dict[str, Any]]:
+    return [{"name": "C", "host": "h", "port": port}]
+
+
+def test_where_controllers_and_voters_are_reached_is_told_as_listeners() -> None:
+    """A controller that starts at another port: as in `kafka-metadata-quorum describe`."""
+    first = {"incarnationId": "i", "features": [], "endPoints": listening(1)}
+    again = {"incarnationId": "j", "features": [], "endPoints": listening(2)}
+    levels = [{"minSupportedVersion": 0, "maxSupportedVersion": one} for one in (0, 1)]
+    voter = {"endpoints": listening(1), "kRaftVersionFeature": levels[0]}
+    moved = {"endpoints": listening(2), "kRaftVersionFeature": levels[1]}
+    told = [
+        *sentences(Change("controllers", (1,), first, again), str),
+        *sentences(Change("voters", (1, "D"), voter, moved), str),
+    ]
+    assert told == [
+        "controller 1 registers again (a new start of its process), with no range of metadata.version, listeners C://h:1 → C://h:2",
+        "voter 1 (directory D): listeners C://h:1 → C://h:2, supported kraft.version 0 to 0 → 0 to 1",
+    ]
+
+
 def test_kraft_version_is_a_feature_though_control_records_tell_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
