@@ -223,7 +223,8 @@ def _or(brokers: Sequence[int]) -> str:
     meaning="""Fewer replicas are in sync than min.insync.replicas asks for. Producers with
     acks=all get errors, and with eligible leader replicas (KIP-966) the high watermark stands
     still. What a broker's server.properties says of min.insync.replicas is in no record, so
-    only configs of topics and of all brokers count here.""",
+    only what is set while it runs counts here: for a topic, else for its leader, else for all
+    brokers.""",
     advice="""Start the missing brokers, or reassign the partitions to brokers that run.""",
 )  # fmt: skip
 def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:

@@ -22,14 +22,16 @@ KEY: Key = ("T", 0)
 
 
 def state(racks: dict[int, str | None], min_isr: dict[str, str] | None = None) -> State:
-    """Brokers by their racks; min.insync.replicas by topic, of all brokers under an empty name."""
+    """Brokers by their racks; min.insync.replicas by topic or broker, of all brokers under an empty
+    name.
+    """
     found = State()
     for broker, rack in racks.items():
         value = {"rack": rack, "fenced": False, "inControlledShutdown": False}
         found.set("brokers", (broker,), value)
     found.set("topics", ("T",), {"name": "t", "topicId": "T"})
     for name, least in (min_isr or {}).items():
-        kind = 2 if name else 4
+        kind = 2 if name.isalpha() else 4
         found.set("configs", (kind, name, "min.insync.replicas"), {"value": least})
     return found
 
@@ -151,6 +153,10 @@ def test_who_is_not_led_is_not_led_elsewhere() -> None:
         ({"": "2", "u": "1"}, [1], 2),
         ({"t": "3"}, [1, 2], None),  # there are but two replicas
         ({"t": "many"}, [1], None),
+        ({"": "2", "1": "1"}, [1], None),  # that of the broker that leads, as Kafka 3.9.1 counts
+        ({"1": "2"}, [1], 2),
+        ({"2": "2"}, [1], None),
+        ({"1": "2", "t": "1"}, [1], None),
     ],
 )
 def test_min_isr(configs: dict[str, str], isr: list[int], under: int | None) -> None:

@@ -148,6 +148,22 @@ fault(
 fault(
     "partitions_reach_min_isr", "warning", says="1 in sync (broker 1), 2 wanted: a-0", sound=sound
 )(cluster(*HALF, MIN_ISR, change(isr=[1])))
+
+
+def least_of_broker(name: str, least: int) -> bytes:
+    """min.insync.replicas of a broker, of all where it has no name."""
+    return value(
+        "CONFIG_RECORD", resourceType=4, resourceName=name, name="min.insync.replicas",
+        value=str(least),
+    )  # fmt: skip
+
+
+OF_ALL = (*HALF, change(isr=[1]), least_of_broker("", 2))
+fault(
+    "partitions_reach_min_isr", "warning", says="1 in sync (broker 1), 2 wanted: a-0",
+    sound=cluster(*OF_ALL, least_of_broker("1", 1)),
+)(cluster(*OF_ALL, least_of_broker("2", 1)))  # fmt: skip
+"""What counts is the broker that leads."""
 fault(
     "partitions_reach_min_isr", "warning", sound=sound,
     says="with acks=all fail there. Broker 2 runs, but is not in sync: see server.log for why. 1 in",
