@@ -186,7 +186,7 @@ def _way_back(found: Health, one: Partition) -> str:
     if one.last_known_elr:
         last = _or(one.last_known_elr)
         if _is_elected_by_itself(found, one):
-            return f"start broker {last}, which led last; Kafka elects it by itself, and records that it lost in the crash are lost"
+            return f"start broker {last}, which led last; Kafka elects it by itself, and records that it lost in a crash are lost"
         return f"only an unclean election is left, of broker {last}, which led last"
     if one.led_by is not None and one.led_by in one.replicas:
         return f"only an unclean election is left, of broker {one.led_by}, which led last by the history"

@@ -131,7 +131,7 @@ leaderless(
     *HALF, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
 )  # fmt: skip
 leaderless(
-    "Start broker 2, which led last; Kafka elects it by itself, and records that it lost in the",
+    "Start broker 2, which led last; Kafka elects it by itself, and records that it lost in a",
     *HALF, ELR_ON, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
 )  # fmt: skip
 leaderless(
