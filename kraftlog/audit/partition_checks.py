@@ -107,6 +107,7 @@ def _by_purpose(
         and all(found.stopped(broker) for broker in missing(one))
         and not (runs and any(broker not in found.brokers for broker in missing(one)))
         and not any(place.broker in missing(one) for place in one.offline)
+        and not any(broker in missing(one) for broker in one.emptied)
         for one in partitions
     ]
     for wanted in (False, True):
@@ -127,12 +128,12 @@ def _out_of_sync(one: Partition) -> Sequence[int]:
 def _to_start(found: Health, one: Partition) -> list[int]:
     """The registered brokers that hold all that was committed, and do not run; first who led last,
     and so also holds what came after. Nobody where the records name a leader, nor whose disk is
-    offline.
+    offline or is gone.
     """
     if one.leader >= 0:
         return []
     away = [broker for broker in one.isr or one.elr if not found.alive(broker)]
-    broken = {place.broker for place in one.offline}
+    broken = {*one.emptied, *(place.broker for place in one.offline)}
     registered = [broker for broker in away if broker in found.brokers and broker not in broken]
     return sorted(registered, key=lambda broker: broker != one.led_by)
 
@@ -143,9 +144,25 @@ def _to_repair(found: Health, one: Partition) -> list[int]:
     """
     held = () if one.leader >= 0 else _holders(one)
     broken = {place.broker for place in one.offline}
-    if _to_start(found, one) or any(found.alive(each) for each in held if each not in broken):
+    others = (found.alive(each) for each in held if each not in broken)
+    if _is_emptied(one) or _to_start(found, one) or any(others):
         return []
     return [broker for broker in held if broker in broken]
+
+
+def _is_emptied(one: Partition) -> bool:
+    """Whether all who held most of a partition have come back without their disks."""
+    return one.leader < 0 and bool(one.emptied) and set(_holders(one)) <= set(one.emptied)
+
+
+def _without_disks(one: Partition, whose: str) -> str:
+    """What is left where those who held most have come back empty: Kafka takes them for what they
+    were, and others then cut what they have.
+    """
+    others = [broker for broker in one.replicas if broker not in one.emptied]
+    if not others:
+        return f"bring back the old disks of {whose}: it came back with others, and holds nothing there"
+    return f"stop {whose} before it leads: it came back with other disks, and holds nothing there; then an unclean election keeps what broker {_or(others)} has"
 
 
 def _holders(one: Partition) -> Sequence[int]:
@@ -175,9 +192,11 @@ def _way_back(found: Health, one: Partition) -> str:
     source = "ISR" if one.isr else "ELR"
     if back := _to_start(found, one):
         return f"start broker {_or(back)} of the {source}"
+    last = ", which led last" if _led_last(one) else ""
+    role = f" of the {source}" if safe else last
+    if _is_emptied(one):
+        return _without_disks(one, f"broker {_or(_holders(one))}{role}")
     if broken := _to_repair(found, one):
-        last = ", which led last" if _led_last(one) else ""
-        role = f" of the {source}" if safe else last
         return f"repair the disk of broker {_or(broken)}{role}, and restart it: it does not register the log directory, and Kafka elects nobody from there"
     if running := [broker for broker in safe if found.alive(broker)]:
         return f"broker {_or(running)} of the {source} runs, but its log directory is offline, or it cannot lead (see its server.log)"

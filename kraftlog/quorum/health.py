@@ -75,6 +75,7 @@ class Partition(NamedTuple):
     led_by: int | None = None
     unclean: Unclean | None = None
     offline: tuple["Placed", ...] = ()
+    emptied: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -111,7 +112,8 @@ class ScramChange(NamedTuple):
 class Past:
     """What the way to a state has shown of it: since when brokers are fenced or gone and partitions
     without a leader, who led them before, which elections were unclean, which topics are gone,
-    which voters left and came again, and how SCRAM users changed, by the record's offset.
+    which voters left and came again, which brokers last came back without any of their log
+    directories, and how SCRAM users changed, by the record's offset.
     """
 
     fenced: dict[int, Since] = field(default_factory=dict)
@@ -123,6 +125,7 @@ class Past:
     voters_removed: dict[Key, Since] = field(default_factory=dict)
     voters_back: dict[Key, tuple[Since, Since]] = field(default_factory=dict)
     scram: dict[int, ScramChange] = field(default_factory=dict)
+    emptied: dict[int, Since] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change], offset: int, timestamp: int) -> None:
         """Take in what one record changed, once everyone may see it."""
@@ -145,6 +148,9 @@ class Past:
             self.fenced.pop(broker, None)
             return
         self.unregistered.pop(broker, None)
+        had, has = (set((one or {}).get("logDirs") or ()) for one in (change.before, after))
+        if had and has and not had & has:
+            self.emptied[broker] = now
         if after["fenced"]:
             self.fenced.setdefault(broker, now)
         else:
@@ -482,7 +488,14 @@ def _partition(
         past.led_by.get(key) if key in past.leaderless else None,
         past.unclean.get(key),
         tuple(filter(is_offline, placed)),
+        tuple(one for one in value["replicas"] if _came_back_empty(past, key, one)),
     )
+
+
+def _came_back_empty(past: Past, key: Key, broker: int) -> bool:
+    """Whether a broker has come back without its disks since a partition has no leader."""
+    lost, came = past.leaderless.get(key), past.emptied.get(broker)
+    return lost is not None and came is not None and came.offset > lost.offset
 
 
 @dataclass(frozen=True, slots=True)

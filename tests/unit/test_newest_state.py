@@ -138,6 +138,26 @@ def test_a_directory_that_is_not_registered_is_offline(
     assert [one.offline for one in found.on_offline] == ([tuple(offline)] if offline else [])
 
 
+@pytest.mark.parametrize(
+    ("had", "has", "lost", "emptied"),
+    [
+        (["a", "b"], ["c"], EARLIER, (1,)),
+        (["a", "b"], ["c"], Since(9, 900), ()),  # it led with the new disks
+        (["a", "b"], ["b", "c"], EARLIER, ()),
+        ([], ["c"], EARLIER, ()),  # before metadata.version 17 no directory is registered
+        (["a"], [], EARLIER, ()),
+    ],
+)
+def test_who_came_back_with_other_disks_is_empty(
+    had: list[str], has: list[str], lost: Since, emptied: tuple[int, ...]
+) -> None:
+    past = Past(leaderless={KEY: lost})
+    before, after = ({"fenced": False, "logDirs": one} for one in (had, has))
+    past.take([Change("brokers", (1,), before, after)], 9, 900)
+    (one,) = health(state(RACKS), partition([1, 2], leader=-1), past=past).leaderless
+    assert one.emptied == emptied
+
+
 def test_who_is_not_led_is_not_led_elsewhere() -> None:
     assert health(state(RACKS), partition([1, 2], leader=-1)).preferred_elsewhere[1] == 0
 

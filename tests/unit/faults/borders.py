@@ -33,6 +33,7 @@ from tests.unit.faults.health import (
     HALF_OFFLINE,
     KEEP,
     MIN_ISR,
+    ON_DISKS,
     RUNNING,
     broker,
     change,
@@ -174,6 +175,20 @@ leaderless(
 leaderless(
     "Only an unclean election is left, of broker 1, which led last: a-0.",
     *HALF_OFFLINE, with_elr(isr=[], leader=-1, lastKnownElr=[1], **ON_SECOND),
+)  # fmt: skip
+SECOND_LOST = (placed(uuid(101), uuid(103), isr=[2], leader=2), change(leader=-1))
+leaderless(
+    "Stop broker 2 of the ISR before it leads: it came back with other disks, and holds nothing there",
+    *ON_DISKS, *SECOND_LOST, with_disks(2, uuid(109)),
+)  # fmt: skip
+leaderless(
+    "Bring back the old disks of broker 2 of the ISR: it came back with others, and holds nothing",
+    *ON_DISKS, placed(uuid(103), replicas=[2], isr=[2], leader=2), change(leader=-1),
+    with_disks(2, uuid(109), fenced=True, stopping=True),
+)  # fmt: skip
+leaderless(
+    "Start broker 2 of the ISR: a-0. If such a broker ended cleanly, nothing is lost.",
+    *ON_DISKS, *SECOND_LOST, with_disks(2, uuid(103), uuid(109), fenced=True),
 )  # fmt: skip
 leaderless(
     "2 partitions of 3 have no leader",
