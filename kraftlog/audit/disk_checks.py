@@ -65,8 +65,8 @@ def _over_logs(quorum: Quorum) -> Coverage:
     snapshots any more, without which nothing can be dropped. Kafka looks at its limits once a
     minute and drops the oldest snapshot with the log below the next one. The limits are those of
     the server.properties beside the copy, else Kafka's own: 100 MiB (none in 3.3), 7 days, a snapshot
-    every 20 MiB, where a node that starts counts anew. A gap in a log that is written regularly adds nothing to a snapshot's age: there a clock
-    was set ahead, or the quorum stood still.""",
+    every 20 MiB, where a node that starts counts anew. A gap in a log that is written regularly adds
+    nothing to a snapshot's age: there a clock was set ahead, or the quorum stood still.""",
     advice="""Look in the node's server.log for errors of its snapshot generator and metadata
     loader, and for files that it could not delete. A node whose clock was set back drops nothing
     until it is again what it was at the last look, or the node restarts. After a restart it takes

@@ -63,12 +63,12 @@ def _no_partition(quorum: Quorum, found: Health) -> Reason:
     broker that could lead them was stopped on purpose, or unregistered while no broker runs, as in
     a copy of a cluster that was shut down.""",
     advice="""Start the brokers that the finding names for each partition, but repair the disks that
-    it names first. Those in its ISR (in
-    sync), else in its ELR (eligible leader replicas), lose nothing. A broker that crashed leaves
-    the ELR when it comes back. With eligible.leader.replicas.version 1, Kafka elects the broker
-    that led last by itself as soon as it runs, without the records that it lost in the crash. Else
-    only an unclean election is left (kafka-leader-election --election-type unclean), and the
-    broker that led last is the best choice.""",
+    it names first. Those in its ISR (in sync), else in its ELR (eligible leader replicas), lose
+    nothing. A broker that crashed leaves the ELR when it comes back. With
+    eligible.leader.replicas.version 1, Kafka elects the broker that led last by itself as soon as
+    it runs, without the records that it lost in the crash. Else only an unclean election is left
+    (kafka-leader-election --election-type unclean), and the broker that led last is the best
+    choice, unless it came back with other disks.""",
 )  # fmt: skip
 def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
