@@ -21,6 +21,7 @@ from kraftlog.quorum.retention import (
     CLEANED_EVERY_MS,
     RetentionLimits,
     bytes_since_snapshot,
+    counted_from,
     counted_snapshots,
     kept_bytes,
     kept_snapshots,
@@ -64,8 +65,8 @@ def _over_logs(quorum: Quorum) -> Coverage:
     snapshots any more, without which nothing can be dropped. Kafka looks at its limits once a
     minute and drops the oldest snapshot with the log below the next one. The limits are those of
     the server.properties beside the copy, else Kafka's own: 100 MiB (none in 3.3), 7 days, a snapshot
-    every 20 MiB. A gap in a log that is written regularly adds nothing to a snapshot's age: there a clock
-    was set ahead, or the quorum stood still.""",
+    every 20 MiB, where a node that starts counts anew. A gap in a log that is written regularly adds
+    nothing to a snapshot's age: there a clock was set ahead, or the quorum stood still.""",
     advice="""Look in the node's server.log for errors of its snapshot generator and metadata
     loader, and for files that it could not delete. A node whose clock was set back drops nothing
     until it is again what it was at the last look, or the node restarts. After a restart it takes
@@ -114,12 +115,16 @@ def _counts(quorum: Quorum, log: LogView) -> int:
 def _no_snapshot(quorum: Quorum, log: LogView, limits: RetentionLimits, since: int) -> BadRow:
     end, every = quorum.own_snapshot_end(log.label), counted(limits.between_bytes, "byte")
     last = f"its newest snapshot, at offset {end}" if end else "the log's beginning"
+    away = " A node that came back less than an hour ago does not count what was written before."
+    if (start := counted_from(quorum, log)) > end:
+        last, away = f"its start as a broker, at offset {start}", ""
     return BadRow(
         log.label,
         f"{sentence(called(quorum, log))} has taken no snapshot for {counted(since, 'byte')} of its log, since {last}. "
         f"One snapshot every {every} is usual ({BETWEEN}). "
         "Without a snapshot nothing can be dropped: the log grows, and each start takes longer. "
-        "Look in its server.log for errors of the metadata loader or the snapshot generator: such an error stops snapshots until the node is restarted.",
+        "Look in its server.log for errors of the metadata loader or the snapshot generator: such an error stops snapshots until the node is restarted."
+        f"{away}",
         log.evidence.folder,
         evidence={"bytes_since_snapshot": since, "limit_bytes": limits.between_bytes},
     )

@@ -30,6 +30,7 @@ IMBALANCE_LEAST = 20
 """As Kafka's own balancer, a broker is left alone up to 10 %; few partitions say nothing."""
 
 _IF_CLEAN = "If such a broker ended cleanly, nothing is lost."
+_IF_REPAIRED = "What lies on such a disk is lost where its broker starts without it."
 
 
 def _evidence(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
@@ -61,12 +62,13 @@ def _no_partition(quorum: Quorum, found: Health) -> Reason:
     or not registered, which a controller never leaves so. At level info every
     broker that could lead them was stopped on purpose, or unregistered while no broker runs, as in
     a copy of a cluster that was shut down.""",
-    advice="""Start the brokers that the finding names for each partition. Those in its ISR (in
-    sync), else in its ELR (eligible leader replicas), lose nothing. A broker that crashed leaves
-    the ELR when it comes back. With eligible.leader.replicas.version 1, Kafka elects the broker
-    that led last by itself as soon as it runs, without the records that it lost in the crash. Else
-    only an unclean election is left (kafka-leader-election --election-type unclean), and the
-    broker that led last is the best choice.""",
+    advice="""Start the brokers that the finding names for each partition, but repair the disks that
+    it names first. Those in its ISR (in sync), else in its ELR (eligible leader replicas), lose
+    nothing. A broker that crashed leaves the ELR when it comes back. With
+    eligible.leader.replicas.version 1, Kafka elects the broker that led last by itself as soon as
+    it runs, without the records that it lost in the crash. Else only an unclean election is left
+    (kafka-leader-election --election-type unclean), and the broker that led last is the best
+    choice, unless it came back with other disks.""",
 )  # fmt: skip
 def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
@@ -79,10 +81,11 @@ def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         first = min((one.since for one in lacking if one.since), default=None)
         since = f" {which} partition has had no leader {since_text(first)}." if lacking else ""
         clean = f" {_IF_CLEAN}" if any(_to_start(found, one) for one in partitions) else ""
+        broken = f" {_IF_REPAIRED}" if any(_to_repair(found, one) for one in partitions) else ""
         yield row(
             found,
             f"{counted(len(partitions), 'partition')} of {found.partition_count:,} {verb} no leader: nobody reads or writes there."
-            f"{cause} {told}{clean}{since}",
+            f"{cause} {told}{clean}{broken}{since}",
             "info" if on_purpose else None,
             names=[one.name for one in partitions],
             partitions=[
@@ -95,14 +98,16 @@ def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 def _by_purpose(
     found: Health, partitions: Sequence[Partition], missing: Callable[[Partition], Sequence[int]]
 ) -> Iterator[tuple[bool, list[Partition]]]:
-    """Partitions that a failure has left so, then those whose missing brokers were all stopped or
-    unregistered on purpose: while others run, what was unregistered is missed.
+    """Partitions that a failure has left so, a disk's among them, then those whose missing brokers
+    were all stopped or unregistered on purpose: while others run, what was unregistered is missed.
     """
     runs = any(map(found.alive, found.brokers))
     purpose = [
         bool(missing(one))
         and all(found.stopped(broker) for broker in missing(one))
         and not (runs and any(broker not in found.brokers for broker in missing(one)))
+        and not any(place.broker in missing(one) for place in one.offline)
+        and not any(broker in missing(one) for broker in one.emptied)
         for one in partitions
     ]
     for wanted in (False, True):
@@ -122,13 +127,54 @@ def _out_of_sync(one: Partition) -> Sequence[int]:
 
 def _to_start(found: Health, one: Partition) -> list[int]:
     """The registered brokers that hold all that was committed, and do not run; first who led last,
-    and so also holds what came after. Nobody where the records name a leader.
+    and so also holds what came after. Nobody where the records name a leader, nor whose disk is
+    offline or is gone.
     """
     if one.leader >= 0:
         return []
     away = [broker for broker in one.isr or one.elr if not found.alive(broker)]
-    registered = [broker for broker in away if broker in found.brokers]
+    broken = {*one.emptied, *(place.broker for place in one.offline)}
+    registered = [broker for broker in away if broker in found.brokers and broker not in broken]
     return sorted(registered, key=lambda broker: broker != one.led_by)
+
+
+def _to_repair(found: Health, one: Partition) -> list[int]:
+    """The brokers that have to bring back the disk with what is left of a partition, where nobody
+    else who holds as much is at hand. Nobody where the records name a leader.
+    """
+    held = () if one.leader >= 0 else _holders(one)
+    broken = {place.broker for place in one.offline}
+    others = (found.alive(each) for each in held if each not in broken)
+    if _is_emptied(one) or _to_start(found, one) or any(others):
+        return []
+    return [broker for broker in held if broker in broken]
+
+
+def _is_emptied(one: Partition) -> bool:
+    """Whether all who held most of a partition have come back without their disks."""
+    return one.leader < 0 and bool(one.emptied) and set(_holders(one)) <= set(one.emptied)
+
+
+def _without_disks(one: Partition, whose: str) -> str:
+    """What is left where those who held most have come back empty: Kafka takes them for what they
+    were, and others then cut what they have.
+    """
+    others = [broker for broker in one.replicas if broker not in one.emptied]
+    if not others:
+        return f"bring back the old disks of {whose}: it came back with others, and holds nothing there"
+    return f"stop {whose} before it leads: it came back with other disks, and holds nothing there; then an unclean election keeps what broker {_or(others)} has"
+
+
+def _holders(one: Partition) -> Sequence[int]:
+    """The replicas that hold most of a partition, as far as the records tell."""
+    return one.isr or one.elr or _led_last(one) or one.replicas
+
+
+def _led_last(one: Partition) -> Sequence[int]:
+    """Who led last, by the state or by the history."""
+    if one.last_known_elr or one.led_by is None or one.led_by not in one.replicas:
+        return one.last_known_elr
+    return (one.led_by,)
 
 
 def _whole_way_back(found: Health, one: Partition) -> str:
@@ -146,6 +192,12 @@ def _way_back(found: Health, one: Partition) -> str:
     source = "ISR" if one.isr else "ELR"
     if back := _to_start(found, one):
         return f"start broker {_or(back)} of the {source}"
+    last = ", which led last" if _led_last(one) else ""
+    role = f" of the {source}" if safe else last
+    if _is_emptied(one):
+        return _without_disks(one, f"broker {_or(_holders(one))}{role}")
+    if broken := _to_repair(found, one):
+        return f"repair the disk of broker {_or(broken)}{role}, and restart it: it does not register the log directory, and Kafka elects nobody from there"
     if running := [broker for broker in safe if found.alive(broker)]:
         return f"broker {_or(running)} of the {source} runs, but its log directory is offline, or it cannot lead (see its server.log)"
     if safe:
@@ -153,7 +205,7 @@ def _way_back(found: Health, one: Partition) -> str:
     if one.last_known_elr:
         last = _or(one.last_known_elr)
         if _is_elected_by_itself(found, one):
-            return f"start broker {last}, which led last; Kafka elects it by itself, and records that it lost in the crash are lost"
+            return f"start broker {last}, which led last; Kafka elects it by itself, and records that it lost in a crash are lost"
         return f"only an unclean election is left, of broker {last}, which led last"
     if one.led_by is not None and one.led_by in one.replicas:
         return f"only an unclean election is left, of broker {one.led_by}, which led last by the history"
@@ -190,7 +242,8 @@ def _or(brokers: Sequence[int]) -> str:
     meaning="""Fewer replicas are in sync than min.insync.replicas asks for. Producers with
     acks=all get errors, and with eligible leader replicas (KIP-966) the high watermark stands
     still. What a broker's server.properties says of min.insync.replicas is in no record, so
-    only configs of topics and of all brokers count here.""",
+    only what is set while it runs counts here: for a topic, else for its leader, else for all
+    brokers.""",
     advice="""Start the missing brokers, or reassign the partitions to brokers that run.""",
 )  # fmt: skip
 def under_min_isr(quorum: Quorum, found: Health) -> Iterator[BadRow]:
@@ -326,7 +379,8 @@ def _no_directories(quorum: Quorum, found: Health) -> Reason:
     in log.dirs changes nothing.""",
 )  # fmt: skip
 def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
-    for broker in sorted({one.broker for each in found.on_offline for one in each.offline}):
+    of_brokers = {place.broker for each in found.on_offline for place in each.offline}
+    for broker in sorted(one for one in of_brokers if not found.brokers[one]["fenced"]):
         held = [
             one for one in found.on_offline if any(place.broker == broker for place in one.offline)
         ]
@@ -334,7 +388,7 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             place.directory for one in held for place in one.offline if place.broker == broker
         }
         directories = sorted(places - {LOST})
-        alone = [one.name for one in held if (one.isr or one.elr) == (broker,)]
+        alone = [one.name for one in held if tuple(_holders(one)) == (broker,)]
         last = [one.name for one in held if len(one.isr) == 1 and one.isr != (broker,)]
         named = f" ({some(directories, TOLD)})" if directories else ""
         names = [one.name for one in held]

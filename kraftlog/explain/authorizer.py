@@ -41,6 +41,7 @@ _REQUESTS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
         ("CreateDelegationToken",), ("RenewDelegationToken",), ("ExpireDelegationToken",),
     ),
     "features": (("UpdateFeatures",),) * 3,
+    "kraft_version": (("UpdateFeatures",),) * 3,
     "brokers": ((), (), ("UnregisterBroker",)),
     "controllers": ((), (), ("UnregisterController",)),
     "voters": (("AddRaftVoter",), ("UpdateRaftVoter",), ("RemoveRaftVoter",)),

@@ -14,6 +14,7 @@ from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import listed
 from kraftlog.state.codes import CONFIG_RESOURCES
 from kraftlog.state.declare import Data
+from kraftlog.state.shapes import KRAFT_VERSION
 from kraftlog.state.state import Change
 
 TOPIC, BROKER = 2, 4
@@ -55,7 +56,10 @@ _TABLES: Mapping[str, Mapping[str, Naming | None]] = {
         "delegation_tokens": lambda value: (value["owner"], value["requester"], *value["renewers"]),
     },
     "quota": {"client_quotas": _entities},
-    "feature": {"features": lambda value: (value["name"],)},
+    "feature": {
+        "features": lambda value: (value["name"],),
+        "kraft_version": lambda value: (KRAFT_VERSION,),
+    },
     "offsets": {},
 }
 """The tables that a kind of subject lives in, and how their rows are called where that is by a name."""
@@ -116,10 +120,8 @@ class Subject:
         if self.kind == "config":
             whose = change.table == "configs" and change.key[:2] == (self.number, self.name)
             return whose and self.key in (None, change.key[2])
-        if self.kind in ("principal", "quota"):
+        if self.kind in ("principal", "quota", "feature"):
             return self.name in names_in(change, self.kind)
-        if self.kind == "feature":
-            return change.table == "features" and change.key == (self.name,)
         if change.table == "configs":
             return self.kind == "broker" and change.key[:2] == (BROKER, self.name)
         return bool(change.key[0] == self.number)

@@ -20,7 +20,7 @@ from kraftlog.state.codes import (
     RESOURCE_TYPES,
 )
 from kraftlog.state.declare import Data
-from kraftlog.state.shapes import LOST, MIGRATING, UNASSIGNED
+from kraftlog.state.shapes import KRAFT_VERSION, LOST, MIGRATING, UNASSIGNED
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE
 
@@ -90,6 +90,8 @@ def object_name(change: Change, names: Names) -> str:
             return f"delegation token {value['tokenId']} of {value['owner']}"
         case "voters":
             return f"voter {key[0]} (directory {key[1]})"
+        case "kraft_version":
+            return f"feature {KRAFT_VERSION}"
     return f"{TABLE[change.table].noun[0]} {' '.join(map(str, key))}".rstrip()
 
 
@@ -162,6 +164,7 @@ def _changed(table: str, before: Data, after: Data) -> Iterator[str]:
         return
     if table == "controllers" and before["incarnationId"] != after["incarnationId"]:
         yield f"registers again (a new start of its process), {_ranges(after)}"
+        yield from _fields_changed(before, after, ("endPoints",))
         return
     for name in after:
         was, now = before.get(name), after[name]
@@ -218,7 +221,11 @@ def _broker_changed(before: Data, after: Data) -> Iterator[str]:
         yield "is fenced (it does not answer, or is stopping)" if after["fenced"] else "is unfenced"
     if after["inControlledShutdown"] and not before["inControlledShutdown"]:
         yield "begins its controlled shutdown"
-    for name in ("rack", "logDirs", "cordonedLogDirs", "endPoints"):
+    yield from _fields_changed(before, after, ("rack", "logDirs", "cordonedLogDirs", "endPoints"))
+
+
+def _fields_changed(before: Data, after: Data, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
         was, now = before.get(name), after.get(name)
         if was != now and (was or now):
             yield f"{_FIELDS.get(name, name)} {_value(name, was)} → {_value(name, now)}"
@@ -235,8 +242,10 @@ _FIELDS: Mapping[str, str] = {
     "leaderRecoveryState": "recovery",
     "featureLevel": "level",
     "nextProducerId": "",
-    "kRaftVersion": "",
+    "kRaftVersion": "level",
     "endPoints": "listeners",
+    "endpoints": "listeners",
+    "kRaftVersionFeature": "supported kraft.version",
     "logDirs": "log directories",
     "cordonedLogDirs": "cordoned log directories",
     "expirationTimestamp": "expires",
@@ -249,8 +258,10 @@ def _value(name: str, value: Any) -> str:
         return leader_text(value)
     if name == "leaderRecoveryState":
         return "recovering (elected uncleanly)" if value else "recovered"
-    if name == "endPoints":
+    if name in ("endPoints", "endpoints"):
         return _listeners(value)
+    if name == "kRaftVersionFeature":
+        return f"{value['minSupportedVersion']} to {value['maxSupportedVersion']}"
     if name.endswith("Timestamp"):
         return moment_text(value)
     if value is None:
@@ -281,6 +292,12 @@ def _partition(value: Data) -> str:
     return told
 
 
+def _token(value: Data) -> str:
+    asked = value["requester"]
+    by = f" by {asked}" if asked and asked != value["owner"] else ""
+    return f"is made{by}, renewers {value['renewers']}, expires {moment_text(value['expirationTimestamp'])}"
+
+
 _CAME: Mapping[str, Callable[[Data], str]] = {
     "topics": lambda value: "is created",
     "partitions": _partition,
@@ -288,9 +305,7 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "acls": lambda value: "is added",
     "scram_credentials": lambda value: f"is added, {value['iterations']} iterations",
     "client_quotas": lambda value: f"is set to {value['value']}",
-    "delegation_tokens": lambda value: (
-        f"is made, renewers {value['renewers']}, expires {moment_text(value['expirationTimestamp'])}"
-    ),
+    "delegation_tokens": _token,
     "brokers": lambda value: (
         f"registers with epoch {value['brokerEpoch']}, rack {value['rack'] or 'none'}, {_listeners(value['endPoints'])}, {'fenced' if value['fenced'] else 'unfenced'}"
     ),
@@ -298,7 +313,7 @@ _CAME: Mapping[str, Callable[[Data], str]] = {
     "features": lambda value: f"is set to level {value['featureLevel']}",
     "voters": lambda value: f"becomes a voter, {_listeners(value['endpoints'])}",
     "producer_ids": lambda value: f"is {value['nextProducerId']}",
-    "kraft_version": lambda value: f"is {value['kRaftVersion']}",
+    "kraft_version": lambda value: f"is set to level {value['kRaftVersion']}",
 }
 _STANDS = {
     "topics": ("is created", "exists"),

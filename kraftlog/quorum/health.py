@@ -6,7 +6,7 @@ judge. Partitions are looked at by columns; those that nothing is to be said of 
 Source: KIP-631, KIP-853, KIP-966 (ELR); of ACLs StandardAcl, AclCache and AclControlManager.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -75,6 +75,7 @@ class Partition(NamedTuple):
     led_by: int | None = None
     unclean: Unclean | None = None
     offline: tuple["Placed", ...] = ()
+    emptied: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -111,7 +112,8 @@ class ScramChange(NamedTuple):
 class Past:
     """What the way to a state has shown of it: since when brokers are fenced or gone and partitions
     without a leader, who led them before, which elections were unclean, which topics are gone,
-    which voters left and came again, and how SCRAM users changed, by the record's offset.
+    which voters left and came again, which brokers last came back without any of their log
+    directories, and how SCRAM users changed, by the record's offset.
     """
 
     fenced: dict[int, Since] = field(default_factory=dict)
@@ -123,6 +125,7 @@ class Past:
     voters_removed: dict[Key, Since] = field(default_factory=dict)
     voters_back: dict[Key, tuple[Since, Since]] = field(default_factory=dict)
     scram: dict[int, ScramChange] = field(default_factory=dict)
+    emptied: dict[int, Since] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change], offset: int, timestamp: int) -> None:
         """Take in what one record changed, once everyone may see it."""
@@ -145,6 +148,9 @@ class Past:
             self.fenced.pop(broker, None)
             return
         self.unregistered.pop(broker, None)
+        had, has = (set((one or {}).get("logDirs") or ()) for one in (change.before, after))
+        if had and has and not had & has:
+            self.emptied[broker] = now
         if after["fenced"]:
             self.fenced.setdefault(broker, now)
         else:
@@ -261,22 +267,27 @@ def health_of(
     names: dict[str, str] = {key[0]: value["name"] for key, value in state.rows("topics").items()}
     racks = {broker: value["rack"] for broker, value in brokers.items()}
     is_spread = len({one for one in racks.values() if one}) > 1
-    rows, minimum = _Columns(partitions), _min_isr(state)
+    rows, minimum, is_offline = _Columns(partitions), _MinIsr.of(state), _offline(brokers)
     topics = [names.get(one) or one for one in rows.topic_ids]
-    least = np.array([min(minimum(one), _MANY) for one in topics], np.int64)
+    least = minimum.of_rows(rows, topics)
     is_led = rows.leader >= 0
     running = [one for one, value in brokers.items() if not value["fenced"]]
     kinds = {
         "leaderless": ~(np.isin(rows.leader, running) if brokers else is_led),
-        "under_min_isr": rows.isr_counts < np.minimum(least[rows.topics], rows.counts),
+        "under_min_isr": rows.isr_counts < np.minimum(least, rows.counts),
         "unclean": (rows.recovery == RECOVERING) | rows.among(past.unclean),
         "on_unregistered": rows.any_replica(lambda one: one not in brokers),
-        "on_offline": rows.any_placed(is_offline := _offline(brokers)),
+        "on_offline": rows.any_placed(lambda one: one.broker in running and is_offline(one)),
     }
     told = np.logical_or.reduce(list(kinds.values()))
     built = [
         _partition(
-            topic := names.get(key[0]) or key[0], key, value, minimum(topic), past, is_offline
+            topic := names.get(key[0]) or key[0],
+            key,
+            value,
+            minimum(topic, value["leader"]),
+            past,
+            is_offline,
         )
         for key, value in by_key(rows.versions(told), ASKED_FIELDS).items()
     ]
@@ -438,15 +449,11 @@ _ANYWHERE = frozenset({MIGRATING, UNASSIGNED})
 
 
 def _offline(brokers: Mapping[int, Data]) -> Callable[[Placed], bool]:
-    """Whether a replica is of a running broker that does not register its directory. Source: Kafka's
+    """Whether a replica is of a broker that does not register its directory. Source: Kafka's
     DirectoryId.isOnline; of a broker that registers none, by an older metadata.version, only what is
     lost is known.
     """
-    known = {
-        one: frozenset(value.get("logDirs") or ())
-        for one, value in brokers.items()
-        if not value["fenced"]
-    }
+    known = {one: frozenset(value.get("logDirs") or ()) for one, value in brokers.items()}
 
     def is_offline(one: Placed) -> bool:
         held = known.get(one.broker)
@@ -481,17 +488,51 @@ def _partition(
         past.led_by.get(key) if key in past.leaderless else None,
         past.unclean.get(key),
         tuple(filter(is_offline, placed)),
+        tuple(one for one in value["replicas"] if _came_back_empty(past, key, one)),
     )
 
 
-def _min_isr(state: State) -> Callable[[str], int]:
-    """min.insync.replicas by topic: its own config, else that of all brokers, else Kafka's. What a
-    broker's server.properties says is in no record.
+def _came_back_empty(past: Past, key: Key, broker: int) -> bool:
+    """Whether a broker has come back without its disks since a partition has no leader."""
+    lost, came = past.leaderless.get(key), past.emptied.get(broker)
+    return lost is not None and came is not None and came.offset > lost.offset
+
+
+@dataclass(frozen=True, slots=True)
+class _MinIsr:
+    """min.insync.replicas: the topic's own config, else that of the broker that leads, else that of
+    all brokers, else Kafka's. What a broker's server.properties says is in no record.
     """
-    own = {
-        key[:2]: int(config["value"])
-        for key, config in state.rows("configs").items()
-        if key[2] == MIN_ISR and isinstance(config["value"], str) and config["value"].isdecimal()
-    }
-    of_all = own.get((BROKER_RESOURCE, "")) or KAFKAS_MIN_ISR
-    return lambda topic: own.get((TOPIC_RESOURCE, topic), of_all)
+
+    set_for: Mapping[tuple[int, str], int]
+
+    @classmethod
+    def of(cls, state: State) -> "_MinIsr":
+        return cls(
+            {
+                key[:2]: int(config["value"])
+                for key, config in state.rows("configs").items()
+                if key[2] == MIN_ISR
+                and isinstance(config["value"], str)
+                and config["value"].isdecimal()
+            }
+        )
+
+    def __call__(self, topic: str, leader: int) -> int:
+        return self.set_for.get((TOPIC_RESOURCE, topic), self._of_leader(leader))
+
+    def _of_leader(self, leader: int) -> int:
+        of_all = self.set_for.get((BROKER_RESOURCE, "")) or KAFKAS_MIN_ISR
+        return self.set_for.get((BROKER_RESOURCE, str(leader)), of_all)
+
+    def of_rows(self, rows: _Columns, topics: Sequence[str]) -> Longs:
+        """The same of many partitions, of topics by their codes."""
+        leaders, led = np.unique(rows.leader, return_inverse=True)
+        of_leader = _capped(map(self._of_leader, leaders.tolist()))[led]
+        own = (self.set_for.get((TOPIC_RESOURCE, one), -1) for one in topics)
+        of_topic = _capped(own)[rows.topics]
+        return np.where(of_topic < 0, of_leader, of_topic)
+
+
+def _capped(values: Iterable[int]) -> Longs:
+    return np.array([min(one, _MANY) for one in values], np.int64)

@@ -110,12 +110,25 @@ def log_bytes(log: LogView) -> int:
 
 
 def bytes_since_snapshot(quorum: Quorum, log: LogView) -> int:
-    """Bytes of the batches from the replica's newest snapshot on that a snapshot could hold by now:
-    what is not committed waits for other voters, and is in none.
+    """Bytes of the batches from the replica's newest snapshot on that a snapshot could hold by now,
+    and that its node has counted: what is not committed waits for other voters, and is in none.
     """
-    since = log.base >= quorum.own_snapshot_end(log.label)
+    since = log.base >= counted_from(quorum, log)
     meant = log.rows[since & (log.base < _may_be_committed(quorum, log))]
     return int(log.evidence.log.sizes[meant].sum())
+
+
+def counted_from(quorum: Quorum, log: LogView) -> int:
+    """Where a node began to count: at its newest snapshot, or later, where it has started since. What
+    it finds in its log then does not count; a broker registers when it has read that. Source: Kafka's
+    SnapshotGenerator, to which a start is a snapshot.
+    """
+    end, state = quorum.own_snapshot_end(log.label), quorum.evidence.state
+    node, brokers = log.evidence.node_id, state.health.brokers if state and state.health else {}
+    if node is None or node not in brokers or log.label in quorum.foreign:
+        return end
+    registered: int = brokers[node]["brokerEpoch"]
+    return max(end, registered) if registered < (log.end_offset or 0) else end
 
 
 def _may_be_committed(quorum: Quorum, log: LogView) -> int:

@@ -1,5 +1,6 @@
 """What a timeline says of records that only one side holds, and of those that nothing leads up to."""
 
+import struct
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -297,19 +298,56 @@ def test_what_a_change_of_a_partition_says(
 
 
 def test_when_a_token_expires_is_a_time_and_a_feature_that_goes_is_at_level_0() -> None:
-    token = {"tokenId": "t", "owner": "User:a", "renewers": [], "expirationTimestamp": START_MS}
+    token = {
+        "tokenId": "t", "owner": "User:a", "requester": "User:a", "renewers": [],
+        "expirationTimestamp": START_MS,
+    }  # fmt: skip
     later = {**token, "expirationTimestamp": START_MS + 60_000}
     made, renewed, gone = (
         Change("delegation_tokens", ("t",), None, token),
         Change("delegation_tokens", ("t",), token, later),
         Change("features", ("f",), {"name": "f", "featureLevel": 1}, None),
     )
-    told = [text for one in (made, renewed, gone) for text in sentences(one, str)]
+    for_another = Change("delegation_tokens", ("t",), None, {**token, "requester": "User:b"})
+    told = [text for one in (made, renewed, gone, for_another) for text in sentences(one, str)]
     assert told == [
         "delegation token t of User:a is made, renewers [], expires 2023-11-14 22:13:20 UTC",
         "delegation token t of User:a: expires 2023-11-14 22:13:20 UTC → 2023-11-14 22:14:20 UTC",
         "feature f is set to level 0",
+        "delegation token t of User:a is made by User:b, renewers [], expires 2023-11-14 22:13:20 UTC",
     ]
+
+
+def listening(port: int) -> list[dict[str, Any]]:
+    return [{"name": "C", "host": "h", "port": port}]
+
+
+def test_where_controllers_and_voters_are_reached_is_told_as_listeners() -> None:
+    """A controller that starts at another port: as in `kafka-metadata-quorum describe`."""
+    first = {"incarnationId": "i", "features": [], "endPoints": listening(1)}
+    again = {"incarnationId": "j", "features": [], "endPoints": listening(2)}
+    levels = [{"minSupportedVersion": 0, "maxSupportedVersion": one} for one in (0, 1)]
+    voter = {"endpoints": listening(1), "kRaftVersionFeature": levels[0]}
+    moved = {"endpoints": listening(2), "kRaftVersionFeature": levels[1]}
+    told = [
+        *sentences(Change("controllers", (1,), first, again), str),
+        *sentences(Change("voters", (1, "D"), voter, moved), str),
+    ]
+    assert told == [
+        "controller 1 registers again (a new start of its process), with no range of metadata.version, listeners C://h:1 → C://h:2",
+        "voter 1 (directory D): listeners C://h:1 → C://h:2, supported kraft.version 0 to 0 → 0 to 1",
+    ]
+
+
+def test_kraft_version_is_a_feature_though_control_records_tell_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    level = struct.pack(">hhb", 0, 1, 0)
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (level,), (struct.pack(">hh", 0, 5),), START_MS + 9000))
+    told = explained(capsys, "feature", "kraft.version", "--input", str(tmp_path))
+    assert "feature kraft.version is set to level 1" in told
+    assert "know no" not in told
 
 
 @pytest.mark.parametrize("kind", ["client-metrics", "client_metrics"])

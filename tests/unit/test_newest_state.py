@@ -22,14 +22,16 @@ KEY: Key = ("T", 0)
 
 
 def state(racks: dict[int, str | None], min_isr: dict[str, str] | None = None) -> State:
-    """Brokers by their racks; min.insync.replicas by topic, of all brokers under an empty name."""
+    """Brokers by their racks; min.insync.replicas by topic or broker, of all brokers under an empty
+    name.
+    """
     found = State()
     for broker, rack in racks.items():
         value = {"rack": rack, "fenced": False, "inControlledShutdown": False}
         found.set("brokers", (broker,), value)
     found.set("topics", ("T",), {"name": "t", "topicId": "T"})
     for name, least in (min_isr or {}).items():
-        kind = 2 if name else 4
+        kind = 2 if name.isalpha() else 4
         found.set("configs", (kind, name, "min.insync.replicas"), {"value": least})
     return found
 
@@ -136,6 +138,26 @@ def test_a_directory_that_is_not_registered_is_offline(
     assert [one.offline for one in found.on_offline] == ([tuple(offline)] if offline else [])
 
 
+@pytest.mark.parametrize(
+    ("had", "has", "lost", "emptied"),
+    [
+        (["a", "b"], ["c"], EARLIER, (1,)),
+        (["a", "b"], ["c"], Since(9, 900), ()),  # it led with the new disks
+        (["a", "b"], ["b", "c"], EARLIER, ()),
+        ([], ["c"], EARLIER, ()),  # before metadata.version 17 no directory is registered
+        (["a"], [], EARLIER, ()),
+    ],
+)
+def test_who_came_back_with_other_disks_is_empty(
+    had: list[str], has: list[str], lost: Since, emptied: tuple[int, ...]
+) -> None:
+    past = Past(leaderless={KEY: lost})
+    before, after = ({"fenced": False, "logDirs": one} for one in (had, has))
+    past.take([Change("brokers", (1,), before, after)], 9, 900)
+    (one,) = health(state(RACKS), partition([1, 2], leader=-1), past=past).leaderless
+    assert one.emptied == emptied
+
+
 def test_who_is_not_led_is_not_led_elsewhere() -> None:
     assert health(state(RACKS), partition([1, 2], leader=-1)).preferred_elsewhere[1] == 0
 
@@ -151,6 +173,10 @@ def test_who_is_not_led_is_not_led_elsewhere() -> None:
         ({"": "2", "u": "1"}, [1], 2),
         ({"t": "3"}, [1, 2], None),  # there are but two replicas
         ({"t": "many"}, [1], None),
+        ({"": "2", "1": "1"}, [1], None),  # that of the broker that leads, as Kafka 3.9.1 counts
+        ({"1": "2"}, [1], 2),
+        ({"2": "2"}, [1], None),
+        ({"1": "2", "t": "1"}, [1], None),
     ],
 )
 def test_min_isr(configs: dict[str, str], isr: list[int], under: int | None) -> None:

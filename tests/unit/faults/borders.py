@@ -30,8 +30,10 @@ from tests.unit.faults.cases import elections, free, joiner, settings
 from tests.unit.faults.health import (
     FIRST,
     HALF,
+    HALF_OFFLINE,
     KEEP,
     MIN_ISR,
+    ON_DISKS,
     RUNNING,
     broker,
     change,
@@ -39,10 +41,12 @@ from tests.unit.faults.health import (
     level,
     on_its_disks,
     partition,
+    placed,
     sound,
     supports,
     uuid,
     value,
+    with_disks,
 )
 from tests.unit.faults.snapshots import _snapshots as in_seconds
 from tests.unit.faults.table import AT, LATER, Damage, fault
@@ -128,7 +132,7 @@ leaderless(
     *HALF, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
 )  # fmt: skip
 leaderless(
-    "Start broker 2, which led last; Kafka elects it by itself, and records that it lost in the",
+    "Start broker 2, which led last; Kafka elects it by itself, and records that it lost in a",
     *HALF, ELR_ON, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
 )  # fmt: skip
 leaderless(
@@ -150,6 +154,41 @@ leaderless(
 leaderless(
     "Broker 2 was stopped or unregistered. Start broker 2 of the ISR",
     *LEAVING, change(isr=[2], leader=-1), severity="info",
+)  # fmt: skip
+STOPPED_OFFLINE = (
+    level(20), stopped(1, FIRST + 1), with_disks(2, uuid(102), fenced=True, stopping=True)
+)  # fmt: skip
+"""Both were stopped on purpose, and the second disk of broker 2 had failed before."""
+ON_SECOND = {"directories": [uuid(101), uuid(103)]}
+leaderless(
+    "Repair the disk of broker 2 of the ISR, and restart it: it does not register the log directory",
+    *STOPPED_OFFLINE, placed(uuid(101), uuid(103), isr=[2], leader=-1),
+)  # fmt: skip
+leaderless(
+    "Repair the disk of broker 2, which led last, and restart it: it does not register the log",
+    *HALF_OFFLINE, ELR_ON, with_elr(isr=[], leader=-1, lastKnownElr=[2], **ON_SECOND),
+)  # fmt: skip
+leaderless(
+    "What lies on such a disk is lost where its broker starts without it.",
+    *HALF_OFFLINE, placed(uuid(101), uuid(103), isr=[2], leader=2), change(isr=[], leader=-1),
+)  # fmt: skip
+leaderless(
+    "Only an unclean election is left, of broker 1, which led last: a-0.",
+    *HALF_OFFLINE, with_elr(isr=[], leader=-1, lastKnownElr=[1], **ON_SECOND),
+)  # fmt: skip
+SECOND_LOST = (placed(uuid(101), uuid(103), isr=[2], leader=2), change(leader=-1))
+leaderless(
+    "Stop broker 2 of the ISR before it leads: it came back with other disks, and holds nothing there",
+    *ON_DISKS, *SECOND_LOST, with_disks(2, uuid(109)),
+)  # fmt: skip
+leaderless(
+    "Bring back the old disks of broker 2 of the ISR: it came back with others, and holds nothing",
+    *ON_DISKS, placed(uuid(103), replicas=[2], isr=[2], leader=2), change(leader=-1),
+    with_disks(2, uuid(109), fenced=True, stopping=True),
+)  # fmt: skip
+leaderless(
+    "Start broker 2 of the ISR: a-0. If such a broker ended cleanly, nothing is lost.",
+    *ON_DISKS, *SECOND_LOST, with_disks(2, uuid(103), uuid(109), fenced=True),
 )  # fmt: skip
 leaderless(
     "2 partitions of 3 have no leader",

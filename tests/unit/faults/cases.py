@@ -14,6 +14,7 @@ from tests.unit.audit_logs import (
     healthy_state,
     leader_change,
     partition,
+    register_broker,
     remove_topic,
     replace_batch,
     snapshot,
@@ -151,6 +152,23 @@ fault(
     sound=unsnapshotted(-(-2 * SINCE // 9)),
 )(unsnapshotted(2 * SINCE // 9 - 1))  # fmt: skip
 
+
+def come_back(at: int) -> Damage:
+    """Sixty no-ops, among which broker 1 starts, so that it does not count what came before."""
+
+    def damage(nodes: list[Node]) -> None:
+        records = [register_broker(1, 12 + at) if n == at else NO_OP for n in range(60)]
+        for node in nodes:
+            node.append(*(Batch(12 + n, 2, (one,), None, LATER) for n, one in enumerate(records)))
+        settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=SINCE)
+
+    return damage
+
+
+fault(
+    "retention_keeps_up", "warning", "1", says="of its log, since its start as a broker, at offset 13.",
+    sound=come_back(50),
+)(come_back(1))  # fmt: skip
 
 fault(
     "leaders_last", "warning", offset=8, says="8 leaders in a row led for less than 60 s",

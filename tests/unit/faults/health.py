@@ -148,6 +148,22 @@ fault(
 fault(
     "partitions_reach_min_isr", "warning", says="1 in sync (broker 1), 2 wanted: a-0", sound=sound
 )(cluster(*HALF, MIN_ISR, change(isr=[1])))
+
+
+def least_of_broker(name: str, least: int) -> bytes:
+    """min.insync.replicas of a broker, of all where it has no name."""
+    return value(
+        "CONFIG_RECORD", resourceType=4, resourceName=name, name="min.insync.replicas",
+        value=str(least),
+    )  # fmt: skip
+
+
+OF_ALL = (*HALF, change(isr=[1]), least_of_broker("", 2))
+fault(
+    "partitions_reach_min_isr", "warning", says="1 in sync (broker 1), 2 wanted: a-0",
+    sound=cluster(*OF_ALL, least_of_broker("1", 1)),
+)(cluster(*OF_ALL, least_of_broker("2", 1)))  # fmt: skip
+"""What counts is the broker that leads."""
 fault(
     "partitions_reach_min_isr", "warning", sound=sound,
     says="with acks=all fail there. Broker 2 runs, but is not in sync: see server.log for why. 1 in",
@@ -173,12 +189,12 @@ fault("replicas_registered", "info", says="Broker 2 is not registered", sound=so
 )
 
 
-def with_disks(number: int, *disks: str, fenced: bool = False) -> bytes:
+def with_disks(number: int, *disks: str, fenced: bool = False, stopping: bool = False) -> bytes:
     """A broker that registers its log directories."""
     return value(
         "REGISTER_BROKER_RECORD", 3, brokerId=number, incarnationId=uuid(number),
         brokerEpoch=FIRST + number, endPoints=[], features=supports(20), rack=None, fenced=fenced,
-        inControlledShutdown=False, isMigratingZkBroker=False, logDirs=list(disks),
+        inControlledShutdown=stopping, isMigratingZkBroker=False, logDirs=list(disks),
     )  # fmt: skip
 
 
@@ -209,6 +225,11 @@ fault(
     sound=cluster(*ON_DISKS[:2], with_disks(2, uuid(102), fenced=True), placed(uuid(101), uuid(103))),
     says="No other replica is in sync of a-0: what is there is on that disk alone, and is lost where",
 )(cluster(*HALF_OFFLINE, placed(uuid(101), uuid(103), isr=[2], leader=-1)))  # fmt: skip
+fault(
+    OFFLINE, "warning", sound=cluster(*ON_DISKS, placed(uuid(101), uuid(103), isr=[], leader=-1)),
+    says="No other replica is in sync of a-0: what is there is on that disk alone, and is lost where",
+)(cluster(*HALF_OFFLINE, placed(uuid(103), replicas=[2], isr=[], leader=-1)))  # fmt: skip
+"""A broker that comes back after a crash leaves the ELR: then nobody is in sync at all."""
 fault("brokers_unfenced", "warning", says="Broker 2 is fenced", sound=sound)(cluster(*HALF))
 fault(
     "brokers_unfenced", "warning", says="metadata.version 6 records no controlled shutdown: it",
