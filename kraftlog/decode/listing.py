@@ -32,6 +32,11 @@ class RecordFilter:
     until_ms: int | None = None
     key: str | None = None
 
+    def may_want(self, base_offset: int, last_offset: int) -> bool:
+        """Whether a batch of these offsets may hold a record that passes."""
+        below = self.to_offset is not None and base_offset >= self.to_offset
+        return not below and (self.from_offset is None or last_offset >= self.from_offset)
+
     def wants(self, record: Record) -> bool:
         """Whether a record passes every filter."""
         if self.types is not None and record.type not in self.types:
@@ -64,12 +69,19 @@ def batch_rows(replicas: Iterable[Replica], limits: Limits) -> Iterator[Row]:
 def record_rows(
     replicas: Iterable[Replica], limits: Limits, redactor: Redactor, wanted: RecordFilter
 ) -> Iterator[Row]:
-    """One row per record that passes the filter, and one per fault."""
+    """One row per record that passes the filter, and one per fault; what lies in a record of another
+    type, or in a batch of other offsets, is not looked at.
+    """
+
+    limit = limits.decompressed_size_bytes
 
     def rows_of(path: str, window: Window, index: int) -> Iterator[Row]:
-        position = int(window.batches.positions[index])
-        epoch = int(window.batches.headers[index]["batch_leader_epoch"])
-        for found in read_batch(window, index, None, redactor, limits.decompressed_size_bytes):
+        header = window.batches.headers[index]
+        base, position = int(header["base_offset"]), int(window.batches.positions[index])
+        if not wanted.may_want(base, base + int(header["last_offset_delta"])):
+            return
+        epoch = int(header["batch_leader_epoch"])
+        for found in read_batch(window, index, wanted.types, redactor, limit):
             if isinstance(found, Fault):
                 yield found.row(path)
             elif wanted.wants(found):

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kraftlog.cli import main
+from kraftlog.decode.listing import RecordFilter, record_rows
+from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
 from tests.golden.cases import REPLICAS, Replica
 from tests.golden.compare import differences, file_names, run_kraftlog
+from tests.unit.audit_logs import LIMITS, quorum, replace_batch
 
 
 @pytest.mark.parametrize("command", ["batches", "records"])
@@ -51,3 +57,27 @@ def test_filters_choose_what_a_plain_filter_chooses(
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["offset"] for row in rows] == wanted
     assert 0 < len(wanted) < len(listed)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_told"),
+    [
+        (RecordFilter(), True),
+        (RecordFilter(types=frozenset({"PRODUCER_IDS_RECORD"})), True),
+        (RecordFilter(types=frozenset({"TOPIC_RECORD"})), False),
+        (RecordFilter(from_offset=5, to_offset=6), True),
+        (RecordFilter(to_offset=4), False),
+        (RecordFilter(from_offset=6), False),
+    ],
+    ids=["all", "its type", "another type", "its batch", "before", "behind"],
+)
+def test_what_is_asked_for_is_looked_at(
+    wanted: RecordFilter, is_told: bool, tmp_path: Path
+) -> None:
+    """A record of the batch of offsets 4 and 5 cannot be decoded."""
+    node = quorum(tmp_path)[0]
+    replace_batch(
+        node, 4, lambda one: replace(one, values=(one.values[0][:-1], *one.values[1:])).raw()
+    )
+    rows = record_rows(find_replicas([str(node.home)]), LIMITS, Redactor(None), wanted)
+    assert [row["offset"] for row in rows if "fault" in row] == ([4] if is_told else [])
