@@ -290,12 +290,15 @@ def _doubted(quorum: Quorum, side: Side, offset: int) -> str:
 
 def _doubted_by_rules(quorum: Quorum, side: Side) -> str:
     """Where no leader of Kafka writes what all of them hold, and one may have written the other."""
-    run, one = side.run, side.comparison.one
-    logs = [quorum.by_label[label] for label in side.agreeing]
-    told = [written_by_no_leader(quorum, log, run.start, run.end) for log in logs]
-    if None in told or written_by_no_leader(quorum, one, run.start, run.end) is not None:
+
+    def told(log: LogView) -> str | None:
+        return written_by_no_leader(quorum, log, side.run.start, side.run.end)
+
+    first, *others = (quorum.by_label[label] for label in side.agreeing)
+    check = told(first)
+    if check is None or any(told(log) is None for log in others) or told(side.comparison.one):
         return ""
-    return f"no leader of Kafka writes what {holding(list(side.agreeing))} there ({told[0]})"
+    return f"no leader of Kafka writes what {holding(list(side.agreeing))} there ({check})"
 
 
 def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:

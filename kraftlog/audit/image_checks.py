@@ -129,13 +129,14 @@ def _comparison_row(
     is_whole = bool(lost) and one.difference_count == len(one.differences)
     end = max(found.end_offset for found in (one, *later))
     is_past = is_whole and written_since(quorum, lost, end)
+    is_open = nothing_decides(quorum, one)
     files = some(list(map(_file, later)))
     which = "snapshot" if len(later) == 1 else "snapshots"
     again = f"The same differs in its later {which} {files}. " if later else ""
     return BadRow(
         one.replica,
         f"Snapshot {_file(one)} differs from {one.basis} in {count}: {listed}. "
-        f"{again}{WRITTEN_SINCE if is_past else _to_do(quorum, one, lost, alike)}",
+        f"{again}{WRITTEN_SINCE if is_past else _to_do(quorum, one, lost, alike, is_open)}",
         one.path,
         offset=one.end_offset,
         batch_leader_epoch=one.epoch,
@@ -152,19 +153,21 @@ def _comparison_row(
                 else {"alike": alike, "asks": "stop"}
                 if alike
                 else {"either": True, "asks": "stop"}
-                if nothing_decides(quorum, one)
+                if is_open
                 else {}
             ),
         },
     )
 
 
-def _to_do(quorum: Quorum, one: ImageComparison, lost: Sequence[User], alike: list[str]) -> str:
+def _to_do(
+    quorum: Quorum, one: ImageComparison, lost: Sequence[User], alike: list[str], is_open: bool
+) -> str:
     wrong = "A node that loads it goes on with a wrong state. "
     if lost:
         return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}"
     todo = f"{wrong}Set it aside and take another replica's snapshot."
-    if nothing_decides(quorum, one):
+    if is_open:
         todo = (
             "Nothing tells which of the two is right, and a node that loads the other one goes on with a wrong state. "
             "Keep both files, and compare them with a backup before a node starts."

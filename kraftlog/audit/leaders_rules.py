@@ -55,6 +55,9 @@ def _by_state(quorum: Quorum, log: LogView, start: int, end: int) -> str | None:
 
 
 def _by_transactions(quorum: Quorum, log: LogView, start: int, end: int) -> str | None:
+    """What is told of a transaction is told where one of its records lies."""
+    if not any(start <= offset < end for offset, *_ in log.transaction_marks):
+        return None
     found = (row for row in broken_transactions(quorum, log) if row.severity != "info")
     is_meant = any(start <= (row.offset or 0) < end for row in found)
     return "transactions_well_formed" if is_meant else None

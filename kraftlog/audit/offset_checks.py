@@ -349,10 +349,13 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
 def lacks_leader_change(log: LogView, start: EpochStart) -> bool:
     """Whether an epoch surely begins with another record than that of its leader."""
     content = log.content(start.row)
-    first = next((one.type for one in log.controls(start.row)), None)
     is_control = bool(log.evidence.log.attributes[start.row] & CONTROL)
     damaged = is_control and content is not None and bool(content.issues)
-    return start.certain and first != "LEADER_CHANGE" and not damaged
+    return start.certain and _first_control(log, start) != "LEADER_CHANGE" and not damaged
+
+
+def _first_control(log: LogView, start: EpochStart) -> str | None:
+    return next((one.type for one in log.controls(start.row)), None)
 
 
 @check(
@@ -370,7 +373,6 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
         for start in log.epoch_starts[1:]:
             if not lacks_leader_change(log, start):
                 continue
-            first = next((one.type for one in log.controls(start.row)), None)
             yield at_batch(
                 log,
                 start.row,
@@ -378,5 +380,5 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
                 "Every leader of Kafka writes one first: the record was replaced, or the epoch in the header is damaged. "
                 "Compare this offset with the other replicas.",
                 epoch=start.epoch,
-                evidence={"first_record": first},
+                evidence={"first_record": _first_control(log, start)},
             )

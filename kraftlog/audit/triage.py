@@ -136,10 +136,10 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
     )
 
 
-def _begins_soundly(quorum: Quorum, log: LogView) -> bool:
-    """Whether nothing is known to be wrong with the snapshot that a node begins with."""
+def _begins_soundly(quorum: Quorum, log: LogView, unfit: Collection[str]) -> bool:
+    """Whether the snapshot that a node begins with is none of those that are unfit."""
     loaded = quorum.loaded_snapshot(log.label)
-    return loaded is None or loaded.path not in unfit_snapshots(quorum)
+    return loaded is None or loaded.path not in unfit
 
 
 def start_is_covered(quorum: Quorum, log: LogView) -> bool:
@@ -173,11 +173,11 @@ def replacement(quorum: Quorum, log: LogView) -> LogView | None:
     """The copy whose log can take the place of one that lacks what is committed, or is damaged: whole,
     and of all that may be committed; sooner a voter's.
     """
-    end = _may_be_committed_with(quorum, log)
+    end, unfit = _may_be_committed_with(quorum, log), unfit_snapshots(quorum)
     whole = [
         one
         for one in quorum.peers
-        if one is not log and _is_whole(quorum, one, end) and _begins_soundly(quorum, one)
+        if one is not log and _is_whole(quorum, one, end) and _begins_soundly(quorum, one, unfit)
     ]
     return max(
         whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
@@ -290,13 +290,16 @@ def at_same_place(
 
 def rivals_at(quorum: Quorum, log: LogView, row: int) -> list[str]:
     """The other replicas that hold another batch of the same epoch where one of a log begins."""
-    columns, found = log.evidence.log, []
-    for one in quorum.peers:
-        theirs, index = one.evidence.log, one.index_at(int(columns.base_offsets[row]))
-        at = int(one.rows[index])
-        if one is not log and index >= 0 and int(theirs.epochs[at]) == int(columns.epochs[row]):
-            found += [] if (theirs.ids[at] == columns.ids[row]).all() else [one.label]
-    return sorted(found, key=natural)
+    columns = log.evidence.log
+    start, epoch, own = int(columns.base_offsets[row]), columns.epochs[row], columns.ids[row]
+    rivals = [
+        one.label
+        for key, held in quorum.holding_at(start).items()
+        if key != own.tobytes()
+        for one in held
+        if one is not log and one.raw_epochs[one.index_at(start)] == epoch
+    ]
+    return sorted(rivals, key=natural)
 
 
 def one_was_changed(same: list[str], rivals: list[str]) -> str:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kraftlog.audit.grouping import EQUALS, contradicted
-from kraftlog.audit.images import states_apart
+from kraftlog.audit.images import images_apart, states_apart
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError, KraftlogError
 from kraftlog.log.names import CHECKPOINT, LOG
@@ -171,8 +171,8 @@ def _other_states(quorum: Quorum, base: SnapshotView) -> Iterator[OtherState]:
     own = state_at(Held.alone(quorum, base), end, CLEAR, topics)
     for one in quorum.credible_snapshots:
         if one.id == base.id and content_key(one) != content_key(base):
-            other = state_at(Held.alone(quorum, one), end, CLEAR, topics)
-            if places := sum(1 for _ in differences(*states_apart(own, other))):
+            _, places = images_apart(own, state_at(Held.alone(quorum, one), end, CLEAR, topics))
+            if places:
                 yield OtherState(one.replica, places)
 
 

@@ -728,6 +728,16 @@ def test_what_is_nearest_to_a_fault_is_none(one: Fault, tmp_path: Path) -> None:
     assert [row.row.message for row in result.findings if row.severity == "critical"] == []
 
 
+@pytest.mark.parametrize("one", FAULTS, ids=case)
+def test_no_check_breaks_beside_a_copy_that_holds_nothing(one: Fault, tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    one.damage(nodes)
+    for file in [*nodes[2].folder.iterdir()] if nodes[2].folder.is_dir() else []:
+        shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
+    broken = [row for row in audit(tmp_path, limits=one.limits).results if row.result == "errored"]
+    assert not broken
+
+
 @pytest.mark.parametrize(
     "values",
     [
