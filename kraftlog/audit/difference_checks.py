@@ -15,7 +15,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.grouping import EQUALS, contradicted
-from kraftlog.audit.leaders_rules import written_by_no_leader
+from kraftlog.audit.leaders_rules import LeadersRules
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, holding, replicas_text
 from kraftlog.plain import counted, listed, natural, offsets_text, sentence, voters_text
@@ -118,7 +118,7 @@ def _is_beside_a_fork(quorum: Quorum, comparison: Comparison, run: DifferingRun)
     is started first becomes the truth.""",
 )  # fmt: skip
 def committed(quorum: Quorum) -> Iterator[BadRow]:
-    lower = quorum.bounds.lower
+    lower, rules = quorum.bounds.lower, LeadersRules(quorum)
     yield from _strays(quorum)
     # What the voters of its own epochs had committed is committed, whatever else runs now.
     for log, found in _by_copy(quorum, quorum.is_second_history):
@@ -133,7 +133,7 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
         reason = quorum.bounds.lower_reason
         apart = apart_words(quorum, log.label, side.comparison.other.label)
         todo = f"Restart neither before you know which one is right: compare with a backup.{_told_as(quorum, run.start)}"
-        if doubt := _doubted(quorum, side, run.start):
+        if doubt := _doubted(rules, side, run.start):
             todo = f"{doubt} Restart none of them."
         elif side.by_majority:
             todo = f"Stop {called(quorum, log)}. {fetch_again(quorum, log.label)[0]}"
@@ -250,6 +250,7 @@ def _why_two_histories(comparison: Comparison) -> str:
     first.""",
 )  # fmt: skip
 def matching(quorum: Quorum) -> Iterator[BadRow]:
+    rules = LeadersRules(quorum)
     for side in _outliers(quorum, lambda _, run: run.same_epoch_at is not None):
         run, log, other = side.run, side.comparison.one, side.comparison.other.label
         at = run.same_epoch_at or run.start
@@ -261,14 +262,15 @@ def matching(quorum: Quorum) -> Iterator[BadRow]:
             at,
             f"Replicas {log.label} and {other} hold different bytes at offset {at} of the same epoch {epoch}. "
             "Kafka never does this: one of the copies was changed after it was written, or two leaders shared the epoch. "
-            f"Keep both folders. {_matching_advice(quorum, side, at)} {_words(quorum, side)}.",
+            f"Keep both folders. {_matching_advice(rules, side, at)} {_words(quorum, side)}.",
             {"majority": list(side.agreeing) if side.by_majority else []},
         )
 
 
-def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
-    if doubt := _doubted(quorum, side, offset):
+def _matching_advice(rules: LeadersRules, side: Side, offset: int) -> str:
+    if doubt := _doubted(rules, side, offset):
         return doubt
+    quorum = rules.quorum
     if side.by_majority:
         log = side.comparison.one
         alone = sorted((one.label for one in quorum.holding(log, offset)), key=natural)
@@ -277,24 +279,24 @@ def _matching_advice(quorum: Quorum, side: Side, offset: int) -> str:
     return f"No majority at hand decides: compare both with a backup before either starts.{_told_as(quorum, offset)}"
 
 
-def _doubted(quorum: Quorum, side: Side, offset: int) -> str:
+def _doubted(rules: LeadersRules, side: Side, offset: int) -> str:
     """What to do where those who agree may be those that were changed. Nothing in words where nothing
     says so.
     """
     if not side.by_majority:
         return ""
-    doubt = _doubted_by_snapshots(quorum, side, offset) or _doubted_by_rules(quorum, side)
+    doubt = _doubted_by_snapshots(rules.quorum, side, offset) or _doubted_by_rules(rules, side)
     may_be_right = f"it may have been changed, and replica {side.comparison.one.label} may be right. Empty no folder, and compare all of them with a backup."
     return f"But {doubt}: {may_be_right}" if doubt else ""
 
 
-def _doubted_by_rules(quorum: Quorum, side: Side) -> str:
+def _doubted_by_rules(rules: LeadersRules, side: Side) -> str:
     """Where no leader of Kafka writes what all of them hold, and one may have written the other."""
 
     def told(log: LogView) -> str | None:
-        return written_by_no_leader(quorum, log, side.run.start, side.run.end)
+        return rules.broken_by(log, side.run.start, side.run.end)
 
-    first, *others = (quorum.by_label[label] for label in side.agreeing)
+    first, *others = (rules.quorum.by_label[label] for label in side.agreeing)
     check = told(first)
     if check is None or any(told(log) is None for log in others) or told(side.comparison.one):
         return ""

@@ -20,44 +20,48 @@ _BY_KIND = {
 }
 
 
-def written_by_no_leader(quorum: Quorum, log: LogView, start: int, end: int) -> str | None:
-    """The check that tells it of the batches of offsets [start, end), the first of several."""
-    held = np.flatnonzero((log.last >= start) & (log.base < end))
-    if not len(held):
+class LeadersRules:
+    """What no leader writes, of the logs of one quorum; a log's transactions are gone through once."""
+
+    def __init__(self, quorum: Quorum) -> None:
+        self.quorum = quorum
+        self._broken: dict[str, list[int]] = {}
+
+    def broken_by(self, log: LogView, start: int, end: int) -> str | None:
+        """The check that tells it of the batches of offsets [start, end), the first of several."""
+        held = np.flatnonzero((log.last >= start) & (log.base < end))
+        if not len(held):
+            return None
+        first, last = int(held[0]), int(held[-1])
+        # An epoch in a header may also be seen to be wrong by that of the batch behind it.
+        if (np.diff(log.raw_epochs[max(first - 1, 0) : last + 2]) < 0).any():
+            return "epochs_monotonic"
+        begun = [one for one in log.epoch_starts[1:] if start <= one.start_offset < end]
+        if any(lacks_leader_change(log, one) for one in begun):
+            return "leader_change_starts_epoch"
+        rows, columns = log.rows[held], log.evidence.log
+        contents = (log.content(row) for row in rows[columns.content[rows] >= 0].tolist())
+        kinds = {issue.kind for one in contents if one is not None for issue in one.issues}
+        for name, meant in _BY_KIND.items():
+            if kinds & meant:
+                return name
+        return self._by_state(log, start, end) or self._by_transactions(log, start, end)
+
+    def _by_state(self, log: LogView, start: int, end: int) -> str | None:
+        """A rule of the state that one of the records breaks, as it was told of one of the logs that
+        hold the batch.
+        """
+        state = self.quorum.evidence.state or StateEvidence()
+        for issue in state.issues:
+            other = self.quorum.by_label[issue.replica]
+            offset = int(other.evidence.log.base_offsets[issue.row]) + issue.record_index
+            if start <= offset < end and log in self.quorum.holding(other, offset):
+                return issue.check
         return None
-    first, last = int(held[0]), int(held[-1])
-    # An epoch in a header may also be seen to be wrong by that of the batch behind it.
-    if (np.diff(log.raw_epochs[max(first - 1, 0) : last + 2]) < 0).any():
-        return "epochs_monotonic"
-    begun = [one for one in log.epoch_starts[1:] if start <= one.start_offset < end]
-    if any(lacks_leader_change(log, one) for one in begun):
-        return "leader_change_starts_epoch"
-    rows, columns = log.rows[held], log.evidence.log
-    contents = (log.content(row) for row in rows[columns.content[rows] >= 0].tolist())
-    kinds = {issue.kind for one in contents if one is not None for issue in one.issues}
-    for name, meant in _BY_KIND.items():
-        if kinds & meant:
-            return name
-    return _by_state(quorum, log, start, end) or _by_transactions(quorum, log, start, end)
 
-
-def _by_state(quorum: Quorum, log: LogView, start: int, end: int) -> str | None:
-    """A rule of the state that one of the records breaks, as it was told of one of the logs that hold
-    the batch.
-    """
-    state = quorum.evidence.state or StateEvidence()
-    for issue in state.issues:
-        other = quorum.by_label[issue.replica]
-        offset = int(other.evidence.log.base_offsets[issue.row]) + issue.record_index
-        if start <= offset < end and log in quorum.holding(other, offset):
-            return issue.check
-    return None
-
-
-def _by_transactions(quorum: Quorum, log: LogView, start: int, end: int) -> str | None:
-    """What is told of a transaction is told where one of its records lies."""
-    if not any(start <= offset < end for offset, *_ in log.transaction_marks):
-        return None
-    found = (row for row in broken_transactions(quorum, log) if row.severity != "info")
-    is_meant = any(start <= (row.offset or 0) < end for row in found)
-    return "transactions_well_formed" if is_meant else None
+    def _by_transactions(self, log: LogView, start: int, end: int) -> str | None:
+        if log.label not in self._broken:
+            rows = broken_transactions(self.quorum, log)
+            self._broken[log.label] = [row.offset or 0 for row in rows if row.severity != "info"]
+        is_meant = any(start <= offset < end for offset in self._broken[log.label])
+        return "transactions_well_formed" if is_meant else None
