@@ -329,7 +329,7 @@ def _set_aside(quorum: Quorum, one: SnapshotView) -> str:
     """What is done with a snapshot that is not of the log beside it, before its node starts."""
     cut = quorum.cut_off.get(one.path)
     if cut is None:
-        return "Set it aside before the node starts."
+        return _in_its_place(quorum, one)
     return f"But it may be the only copy of committed records that were cut from offset {cut.start} on. {_keep(quorum, cut)}"
 
 

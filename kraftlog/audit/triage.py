@@ -137,9 +137,11 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
 
 
 def _begins_soundly(quorum: Quorum, log: LogView, unfit: Collection[str]) -> bool:
-    """Whether the snapshot that a node begins with is none of those that are unfit."""
+    """Whether the snapshot that a node begins with is one that a replay can begin with, and none of
+    those that are unfit.
+    """
     loaded = quorum.loaded_snapshot(log.label)
-    return loaded is None or loaded.path not in unfit
+    return loaded is None or (loaded.path not in unfit and quorum.why_no_base(loaded) is None)
 
 
 def start_is_covered(quorum: Quorum, log: LogView) -> bool:
