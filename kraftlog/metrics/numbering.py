@@ -30,7 +30,9 @@ def numbered_values(column: pa.Array | pa.ChunkedArray, known: dict[object, int]
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_nested(column.type):
-        values = (sorted(one, key=str) if isinstance(one, list) else one for one in column.to_pylist())
+        values = (
+            sorted(one, key=str) if isinstance(one, list) else one for one in column.to_pylist()
+        )
         column = pa.array(map(json.dumps, values), pa.string())
     if pa.types.is_dictionary(column.type) and column.null_count:
         column = column.cast(column.type.value_type)
