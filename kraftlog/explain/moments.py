@@ -245,11 +245,9 @@ class _Lineage:
     def _windows(self, replay: Replay, at: range, after: int) -> Iterator[RecordWindow]:
         """The records of some links; and of those behind them while a transaction is open."""
         yield from self.told.windows(self.links, at.start, at.stop)
-        if replay.open_since is not None:
-            for window in self.told.windows(self.links, at.stop, after):
-                yield window
-                if replay.open_since is None:
-                    return
+        behind = self.told.windows(self.links, at.stop, after)
+        while replay.open_since is not None and (window := next(behind, None)) is not None:
+            yield window
 
     def _events(self, window: RecordWindow) -> Iterator[Event]:
         """The records of a window as events; of the partitions' those that are asked for."""
