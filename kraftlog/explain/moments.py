@@ -231,8 +231,8 @@ class _Lineage:
                 told = [*self._told(apply(event.origin, event.data), offset)]
                 if offset in offsets:
                     idle.append(self._moment(event.origin, (), offset, event.data))
-                changing = {one.offset for one in told}
-                idle = [one for one in idle if one.offset not in changing]
+                if changing := {one.offset for one in told}:
+                    idle = [one for one in idle if one.offset not in changing]
                 if replay.open_since is None:
                     told, idle = in_order([*idle, *told]), []
                 yield from told
