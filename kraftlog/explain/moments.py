@@ -9,7 +9,7 @@ range of offsets is folded by `state.known`. Memory is that of a window and of t
 KIP-630, KIP-868 (a transaction's records count from its End on).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -91,6 +91,11 @@ class MomentSource:
         return TRANSACTION_TYPES | touching
 
 
+def in_order(moments: Iterable[Moment]) -> list[Moment]:
+    """Moments by where they are seen, then by their records."""
+    return sorted(moments, key=lambda one: (one.seen_offset, one.offset))
+
+
 _Begun = tuple[Replay, int, Moment | None]
 """A state, the offset where it stands, and what is to be told of it."""
 
@@ -131,7 +136,7 @@ class _Lineage:
         stop = self.source.offsets.stop if self.source.offsets else _EVERY
         at = begin + int(np.searchsorted(links.end[begin:after], start, "right"))
         last = begin + int(np.searchsorted(links.base[begin:after], stop, "left"))
-        yield from self._records(replay, start, at, last)
+        yield from self._records(replay, start, range(at, last), after)
 
     # --- what lies before ------------------------------------------------------------------------
 
@@ -206,27 +211,43 @@ class _Lineage:
 
     # --- records ---------------------------------------------------------------------------------
 
-    def _records(self, replay: Replay, start: int, at: int, last: int) -> Iterator[Moment]:
-        """What the records of some links changed, from an offset on."""
-        if at >= last:
+    def _records(self, replay: Replay, start: int, at: range, after: int) -> Iterator[Moment]:
+        """What the records of some links changed, from an offset on. Which record of a transaction
+        changed nothing is known at its end.
+        """
+        if not at:
             return
         self._take_ids(replay.state)
-        offsets, reached = self.source.offsets, int(self.links.base[at])
-        for window in self.told.windows(self.links, at, last):
+        offsets, reached = self.source.offsets, int(self.links.base[at.start])
+        idle: list[Moment] = []
+        for window in self._windows(replay, at, after):
             reached = window.end_offset
             for event in self._events(window):
                 offset = event.origin.offset or 0
-                if offset < start or (offsets and offset >= offsets.stop):
+                is_past = offsets and offset >= offsets.stop and replay.open_since is None
+                if offset < start or is_past:
                     continue
                 apply = replay.apply_control if event.is_control else replay.apply
-                seen = apply(event.origin, event.data)
-                if offset in offsets and not any(one.origin.offset == offset for one in seen):
-                    yield self._moment(event.origin, (), offset, event.data)
-                yield from self._told(seen, offset)
-        if reached < int(self.links.end[last - 1]):
-            log, row = self.links.logs[int(self.links.log[at])], int(self.links.row[at])
-            path = log.path(row)
+                told = [*self._told(apply(event.origin, event.data), offset)]
+                if offset in offsets:
+                    idle.append(self._moment(event.origin, (), offset, event.data))
+                if changing := {one.offset for one in told}:
+                    idle = [one for one in idle if one.offset not in changing]
+                if replay.open_since is None:
+                    told, idle = in_order([*idle, *told]), []
+                yield from told
+        yield from idle
+        if reached < int(self.links.end[at.stop - 1]):
+            log = self.links.logs[int(self.links.log[at.start])]
+            path = log.path(int(self.links.row[at.start]))
             raise InputError(f"{path}: offset {reached} cannot be read; copy it again")
+
+    def _windows(self, replay: Replay, at: range, after: int) -> Iterator[RecordWindow]:
+        """The records of some links; and of those behind them while a transaction is open."""
+        yield from self.told.windows(self.links, at.start, at.stop)
+        behind = self.told.windows(self.links, at.stop, after)
+        while replay.open_since is not None and (window := next(behind, None)) is not None:
+            yield window
 
     def _events(self, window: RecordWindow) -> Iterator[Event]:
         """The records of a window as events; of the partitions' those that are asked for."""

@@ -173,11 +173,16 @@ def subject_of(words: Sequence[str]) -> Subject:
 
 
 def subjects_of(words: Sequence[str]) -> list[Subject]:
-    """What the words can mean, the likeliest first: `orders-3` is a topic, else a partition."""
+    """What the words can mean, the likeliest first: `orders-3` is a topic, else a partition, and what
+    follows the last slash a config's key, else the end of a group's name.
+    """
     found = subject_of(words)
     is_bare = len(words) == 1 and found.kind == "topic" and found.name == words[0]
     if is_bare and _PARTITION.fullmatch(found.name):
         return [found, _named("partition", found.name)]
+    if found.kind == "config" and found.key and found.number not in (TOPIC, BROKER):
+        name = f"{found.name}/{found.key}"
+        return [found, Subject("config", name, found.tables, number=found.number)]
     return [found]
 
 
@@ -216,7 +221,7 @@ def _named(kind: str, name: str) -> Subject:
 def _config(name: str, tables: frozenset[str]) -> Subject:
     kind, _, rest = name.partition("/")
     kind = kind.replace("_", "-")
-    resource, _, key = rest.partition("/")
+    resource, _, key = rest.rpartition("/") if "/" in rest else (rest, "", "")
     if kind not in RESOURCES:
         raise UsageError(
             f"{name!r} is not a config: write config topic/orders or broker/12; there are also {listed(list(RESOURCES)[2:])}"

@@ -30,7 +30,7 @@ def disk_rows(
 
 def _row(log: LogView, sizes: Counter[str], capacity_bytes: int | None) -> Row:
     growth, total = log_bytes_per_day(log), sizes.total()
-    left_over = (names.CHECKPOINT_PART, names.CHECKPOINT_DELETED, names.LOG_DELETED)
+    left_over = sum(size for kind, size in sizes.items() if kind.endswith(("_part", "_deleted")))
     full = None if capacity_bytes is None else days_to_fill(capacity_bytes - total, growth)
     return {
         "replica": log.label,
@@ -38,7 +38,7 @@ def _row(log: LogView, sizes: Counter[str], capacity_bytes: int | None) -> Row:
         "size_bytes_by_kind": sorted(sizes.items()),
         "log_size_bytes": sizes[names.LOG],
         "snapshot_size_bytes": sizes[names.CHECKPOINT],
-        "left_over_size_bytes": sum(sizes[kind] for kind in left_over),
+        "left_over_size_bytes": left_over,
         "log_bytes_per_day": growth,
         "capacity_bytes": capacity_bytes,
         "days_to_fill": full,

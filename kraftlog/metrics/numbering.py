@@ -25,12 +25,15 @@ _SPARSE = 8
 
 def numbered_values(column: pa.Array | pa.ChunkedArray, known: dict[object, int]) -> Longs:
     """The number of each value; new ones are taken into what is `known`. Nested values are numbered
-    by their JSON, null like a value.
+    by their JSON, null like a value; the order of a list (a quota's entity) says nothing.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if pa.types.is_nested(column.type):
-        column = pa.array([json.dumps(one) for one in column.to_pylist()], pa.string())
+        values = (
+            sorted(one, key=str) if isinstance(one, list) else one for one in column.to_pylist()
+        )
+        column = pa.array(map(json.dumps, values), pa.string())
     if pa.types.is_dictionary(column.type) and column.null_count:
         column = column.cast(column.type.value_type)
     if not pa.types.is_dictionary(column.type):

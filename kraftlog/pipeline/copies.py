@@ -24,7 +24,7 @@ from kraftlog.tables.promise import among, at_least, unique
         "what it is to the other: equal, behind, ahead_committed, ahead_uncommitted, diverged_uncommitted, diverged_undecided, diverged_committed, no_common_offsets, unknown. "
         "diverged_uncommitted: what differs was never committed on one side, so Kafka repairs it. "
         "diverged_undecided: nothing at hand proves that. "
-        "unknown: a segment that would tell cannot be read",
+        "unknown: what would tell is missing, damaged, or cannot be read",
     ),
     column("reason", TEXT, "why it is of that kind, in words"),
     column("common_start_offset", LONG, "first offset that both logs reach"),

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from kraftlog.errors import LakeError
-from kraftlog.explain.moments import SNAPSHOT, Moment
+from kraftlog.explain.moments import SNAPSHOT, Moment, in_order
 from kraftlog.explain.subject import BROKER, TOPIC, Subject
 from kraftlog.explain.timeline import KnownHistory
 from kraftlog.log import names
@@ -125,12 +125,14 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
     epochs = lake.rows_of_run("epochs", run_id)
     # Where a hole in the log ends what is known, every version ends, and nothing was removed.
     holes = {(row["lineage"], row["end_offset"] + 1) for row in stretches}
+    is_range = subject.kind == "offsets"
+    asked = replace(subject, end=_seen_until(lake, subject.end)) if is_range else subject
     found = [
         one
-        for one in _steps(lake, subject)
+        for one in _steps(lake, asked)
         if one.change.after is not None or (one.lineage, one.offset) not in holes
     ]
-    if subject.kind == "offsets":
+    if is_range:
         chosen = (ds.field("offset") >= subject.first) & (ds.field("offset") < subject.end)
     else:
         removals = sorted({one.offset - 1 for one in found if one.record_type is None})
@@ -146,7 +148,7 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
             replace(one, batch_leader_epoch=_epoch_at(epochs, one, frozenset(forks)))
             for one in told
         ]
-        if subject.kind == "offsets" or any(one.record_type == REMOVAL for one in told):
+        if is_range or any(one.record_type == REMOVAL for one in told):
             known = [
                 (row["start_offset"], row["end_offset"])
                 for row in stretches
@@ -155,7 +157,7 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
             every = list(records.moments(lineage, forks, known))
             types = {one.offset: one.record_type for one in every}
             told = [_named(one, types) for one in told]
-            told = _with_records(told, every) if subject.kind == "offsets" else told
+            told = _with_records(told, every) if is_range else told
         yield from told
 
 
@@ -167,10 +169,23 @@ def _named(one: Moment, types: Mapping[int, str]) -> Moment:
 
 
 def _with_records(told: list[Moment], every: list[Moment]) -> list[Moment]:
-    """What versions tell, and the records that change nothing when they are read, as one log."""
-    changing = {one.offset for one in told if one.offset == one.seen_offset}
-    told = told + [one for one in every if one.offset not in changing]
-    return sorted(told, key=lambda one: (one.seen_offset, bool(one.changes), one.offset))
+    """What versions tell, and the records that change nothing, as one log."""
+    changing = {one.offset for one in told}
+    return in_order([*told, *(one for one in every if one.offset not in changing)])
+
+
+def _seen_until(lake: Lake, end: int) -> int:
+    """Up to where it is seen what the records below an offset change: up to the end of a transaction
+    that is open there.
+    """
+    if not lake.exists("records"):
+        return end
+    is_marker = ds.field("type").isin(sorted(TRANSACTION_TYPES))
+    rows = lake.rows("records", ["offset", "type"], is_marker).sort_by("offset").to_pylist()
+    before = [row["type"] for row in rows if row["offset"] < end]
+    after = [row["offset"] for row in rows if row["offset"] >= end]
+    is_open = after and before and before[-1] == "BEGIN_TRANSACTION_RECORD"
+    return after[0] + 1 if is_open else end
 
 
 @dataclass(frozen=True)

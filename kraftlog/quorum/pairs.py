@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from kraftlog.plain import offsets_text
+from kraftlog.plain import offsets_are, offsets_text
+from kraftlog.quorum import epochs
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.divergence import Comparison, DifferingRun
-from kraftlog.quorum.epochs import common_end, truncation_offset, vector_of
-from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.epochs import truncation_offset, vector_of
+from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
 
@@ -114,6 +115,12 @@ def _agreeing(quorum: Quorum, comparison: Comparison) -> tuple[Kinship, str]:
         return Kinship.UNKNOWN, unread
     if not comparison.shares_offsets:
         return Kinship.APART, f"no offset is in both: {_extent(one)}, {_extent(other)}"
+    if mine == theirs and (lacking := _lacking(comparison)) is not None:
+        label, hole = lacking
+        return (
+            Kinship.UNKNOWN,
+            f"of {label} {offsets_are(hole.start, hole.end)} missing or damaged; what else both hold is equal",
+        )
     if mine == theirs:
         return Kinship.EQUAL, f"both end at offset {mine}"
     longer = one if mine > theirs else other
@@ -143,6 +150,18 @@ def _unread(comparison: Comparison) -> str | None:
             what = "the log" if log.unread else one.name
             return f"{what} of {log.label} cannot be read ({one.problem}), so that what it holds is not known"
     return None
+
+
+def _lacking(comparison: Comparison) -> tuple[str, Hole] | None:
+    """Whose log has the first hole among the offsets that both reach."""
+    holes = (
+        (hole.start, one.label, hole)
+        for one in (comparison.one, comparison.other)
+        for hole in one.holes
+        if hole.end > comparison.common_start
+    )
+    found = min(holes, default=None)
+    return None if found is None else found[1:]
 
 
 def _extent(log: LogView) -> str:
@@ -181,14 +200,18 @@ def _row(pair: Pair) -> Row:
     # Of logs without a common offset nothing was compared, so that nothing is the first one's only.
     own = one.rows[one.last >= begins] if comparison.shares_offsets else one.rows[:0]
     vectors = vector_of(one), vector_of(other)
+    common_start = comparison.common_start if comparison.shares_offsets else None
+    common_end = comparison.common_end
+    if common_end is not None and (lacking := _lacking(comparison)) is not None:
+        common_end = max(comparison.common_start, min(common_end, lacking[1].start))
     return {
         "replica": one.label,
         "other_replica": other.label,
         "kinship": str(pair.kinship),
         "reason": pair.reason,
-        "common_start_offset": comparison.common_start if comparison.shares_offsets else None,
-        "common_end_offset": comparison.common_end,
-        "epochs_agree_until": common_end(*vectors),
+        "common_start_offset": common_start,
+        "common_end_offset": common_end,
+        "epochs_agree_until": epochs.common_end(*vectors),
         "difference_count": len(runs),
         "difference_start_offset": first.start if first else None,
         "difference_end_offset": runs[-1].end if runs else None,

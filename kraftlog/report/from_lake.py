@@ -203,10 +203,11 @@ def _records(lake: Lake, contents: pa.Table) -> Iterator[pa.Table]:
     """The records of some contents, file by file; only files of their types are read."""
     ids = contents.column("batch_id")
     types = {*pc.struct_field(pc.list_flatten(contents.column("record_types")), "type").to_pylist()}
-    for file, values in lake.files("records") if types else ():
+    tables = [one for one in ("records", "control_records") if types and lake.exists(one)]
+    for table, (file, values) in ((one, each) for one in tables for each in lake.files(one)):
         if values["type"] not in types:
             continue
-        filesystem, inner = lake_filesystem(f"{lake.path('records')}/{file['path']}")
+        filesystem, inner = lake_filesystem(f"{lake.path(table)}/{file['path']}")
         columns = ["timestamp", "batch_id"]
         rows = pq.read_table(inner, columns=columns, filesystem=filesystem, partitioning=None)
         rows = rows.filter(pc.is_in(rows.column("batch_id"), ids))

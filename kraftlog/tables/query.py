@@ -13,6 +13,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
+
 from kraftlog.errors import UsageError
 from kraftlog.log.stores import side_by_side
 from kraftlog.tables.lake import Lake
@@ -47,7 +49,7 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
             _register(database, lake, tables)
             reader = database.sql(statement).to_arrow_reader(_ROWS_AT_A_TIME)
             for batch in reader:
-                for row in batch.to_pylist():
+                for row in batch.to_pylist(maps_as_pydicts="lossy"):
                     yield {name: _plain(value) for name, value in row.items()}
         except duckdb.Error as error:
             raise UsageError(_sentence(error, lake, tables)) from error
@@ -83,11 +85,13 @@ def _register(database: Any, lake: Lake, tables: list[str]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, bytes as base64, whole sums as whole numbers; what
-    is no number of JSON's as text, as Spark writes it.
+    """A value as JSON has it: times and intervals in ISO 8601, bytes as base64, whole sums as whole
+    numbers; what is no number of JSON's as text, as Spark writes it.
     """
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {str(_plain(key)): _plain(one) for key, one in value.items()}
+    if isinstance(value, pa.MonthDayNano):
+        return f"P{value.months}M{value.days}DT{value.nanoseconds / 1e9:.6f}S"
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if isinstance(value, Decimal):

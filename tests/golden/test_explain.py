@@ -256,6 +256,16 @@ def test_what_two_replicas_hold_apart_is_told_once(capsys: pytest.CaptureFixture
     assert "    controller 3 leads from here on, elected by 1, 3" in lines
 
 
+@pytest.mark.parametrize("asked", ["4-12", "4"])
+def test_what_a_record_of_a_transaction_changes_is_told_once_where_that_is_seen(
+    asked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = explained(capsys, "isolated", "offsets", asked)
+    assert [row["offset"] for row in rows] == ([*range(4, 13)] if "-" in asked else [4])
+    assert rows[0]["text"] == ["feature metadata.version is set to level 30"]
+    assert rows[0]["visible_from_offset"] == 12
+
+
 def test_a_range_of_offsets_is_told_alike_from_a_snapshot_and_from_the_beginning() -> None:
     """What lies before the range is folded from the newest snapshot, or from offset 0."""
     quorum = Quorum(collect(find_replicas([str(OFFLINE)]), Limits(), CLEAR, replay=False))

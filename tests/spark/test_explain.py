@@ -20,7 +20,7 @@ SUBJECTS = {
         "topic reborn", "partition solo-2", "partition pair-5", "broker 14", "broker 15",
         "controller 3", "feature metadata.version", "config topic/pair", "offsets 80-140",
     ],
-    "isolated": ["offsets 150-200", "offsets 176-177", "offsets 120", "controller 2", "feature metadata.version"],
+    "isolated": ["offsets 3-12", "offsets 5-6", "offsets 150-200", "offsets 176-177", "offsets 120", "controller 2", "feature metadata.version"],
     "ghosts-4.4": [
         "topic audit.v1-4", "topic invoices.v1-4", "offsets 60-70", "offsets 2040-2060",
         "broker 12", "controller 5",

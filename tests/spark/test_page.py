@@ -58,7 +58,7 @@ def test_types_over_time_are_the_records_of_all_logs(lake: Lake) -> None:
     expected: Counter[str] = Counter()
     for node in ("1", "2"):
         for one in Replica("isolated", node).records():
-            log = one.get("file", "").endswith(".log") and not one.get("is_control", False)
+            log = one.get("file", "").endswith(".log")
             if "offset" in one and log and (node == "1" or one["offset"] >= 176):
                 expected[one["type"]] += 1
     found: Counter[str] = Counter()

@@ -155,6 +155,11 @@ def test_sql_prints_as_other_commands_do(runs: Runs, capsys: pytest.CaptureFixtu
     assert row["x"] is None
     assert main(["sql", "SELECT 'nan'::DOUBLE AS a, [1.5, '-inf'::DOUBLE] AS b", *lake]) == 0
     assert capsys.readouterr().out == '{"a":"NaN","b":[1.5,"-Infinity"]}\n'
+    query = "SELECT map([1], [map()]) AS a, INTERVAL 1500 MILLISECOND AS b, size_bytes_by_kind AS c"
+    assert main(["sql", f"{query} FROM disk LIMIT 1", *lake]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["a"], row["b"]) == ({"1": {}}, "P0M0DT1.500000S")
+    assert row["c"]["log"] > 0
     assert main(["sql", "SELECT name FROM features WHERE false", *lake]) == 0
     assert capsys.readouterr().out == ""
 

@@ -172,6 +172,21 @@ def test_how_far_a_log_goes_whose_end_cannot_be_read_is_not_known(tmp_path: Path
     assert rows["1", "2"]["kinship"] == "equal"
 
 
+def test_a_log_with_a_damaged_batch_is_not_equal_to_a_whole_one(tmp_path: Path) -> None:
+    """Both end alike, and what is left of the one the other holds, too."""
+    nodes = quorum(tmp_path)
+    segment = nodes[2].segment(6)
+    held = bytearray(segment.read_bytes())
+    held[-len(healthy_log()[-1].raw()) - 1] ^= 1  # the batch before the last one
+    segment.write_bytes(held)
+    rows = kinds(quorum_of(tmp_path))
+    for pair in (("3", "1"), ("1", "3")):
+        assert (rows[pair]["kinship"], rows[pair]["common_end_offset"]) == ("unknown", 10)
+        reason = "of 3 offset 10 is missing or damaged; what else both hold is equal"
+        assert rows[pair]["reason"] == reason
+    assert rows["1", "2"]["kinship"] == "equal"
+
+
 def test_what_a_log_lacks_of_one_whose_end_cannot_be_read_it_lacks(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[0].segment(12).mkdir()

@@ -358,3 +358,21 @@ def test_configs_of_client_metrics_are_named_as_by_kafkas_tool(
         node.append(Batch(12, 2, (config(16, "m", "interval.ms", "9"),), None, START_MS + 9000))
     told = explained(capsys, "config", f"{kind}/m", "--input", str(tmp_path))
     assert "config interval.ms of client metrics m is set to '9'" in told
+
+
+@pytest.mark.parametrize("asked", ["a/b", "a/b/consumer.session.timeout.ms"])
+def test_a_group_may_have_a_slash_in_its_name(
+    asked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in quorum(tmp_path):
+        node.append(
+            Batch(
+                12,
+                2,
+                (config(32, "a/b", "consumer.session.timeout.ms", "9"),),
+                None,
+                START_MS + 9000,
+            )
+        )
+    told = explained(capsys, "config", f"group/{asked}", "--input", str(tmp_path))
+    assert "config consumer.session.timeout.ms of group a/b is set to '9'" in told

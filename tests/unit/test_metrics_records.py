@@ -319,7 +319,8 @@ def test_the_kip_moves_the_log_start_when_all_hold_it_or_when_it_is_old(lagging:
 
 def test_days_to_fill_a_disk(lagging: Copy) -> None:
     files = [{"replica": "1", "kind": "log", "size_bytes": 400}]
-    files += [{"replica": "1", "kind": "checkpoint_part", "size_bytes": 100}]
+    files += [{"replica": "1", "kind": "checkpoint_part", "size_bytes": 90}]
+    files += [{"replica": "1", "kind": "time_index_deleted", "size_bytes": 10}]
     quorum = lagging.quorum()
     row = next(row for row in disk_rows(quorum, files, 10_000_000) if row["replica"] == "1")
     assert (row["size_bytes"], row["left_over_size_bytes"]) == (500, 100)

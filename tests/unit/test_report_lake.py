@@ -134,6 +134,15 @@ def test_records_with_times_of_their_own_are_counted_by_these(small: Lake) -> No
                                     ("NO_OP_RECORD", 47): 1})  # fmt: skip
 
 
+def test_elections_are_counted_too(small: Lake) -> None:
+    batches = [batch("a", seconds(0)), batch("b", seconds(480))]
+    contents = [content("a", ["LEADER_CHANGE"], remarkable=True), content("b", ["NO_OP_RECORD"])]
+    publish(small, batches, contents, [record("b", "NO_OP_RECORD", seconds(480))])
+    held = [record("a", "LEADER_CHANGE", seconds(0))]
+    write(small, decoded_tables()["control_records"], held)
+    assert found(small) == Counter({("LEADER_CHANGE", 0): 1, ("NO_OP_RECORD", 47): 1})
+
+
 def found(small: Lake) -> Counter[tuple[str, int]]:
     """Counts by type and number of the slice, over 480 seconds from noon on."""
     counts: Counter[tuple[str, int]] = Counter()
