@@ -151,13 +151,14 @@ def start_is_covered(quorum: Quorum, log: LogView) -> bool:
 
 
 def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
-    """How a damaged log is replaced; where too few voters are whole, without emptying any. And what a
-    finding asks for by that: that nothing is restarted, where no copy can take its place.
+    """How a damaged log is replaced; where too few voters are whole, without emptying any. An empty one
+    votes for any node, and Kafka 4.4 can fail with it before there is a leader. And what a finding
+    asks for by that: that nothing is restarted, where no copy can take its place.
     """
     log = quorum.by_label[label]
     if may_be_emptied(quorum, log):
         return (
-            "Before this node starts, set its log folder aside and let it fetch the log again.",
+            "Set its log folder aside, and start the node when the others have a leader: it fetches the log again.",
             {},
         )
     best = replacement(quorum, log)
@@ -250,7 +251,7 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     if quorum.is_voter(log.evidence) is False:
         return "This node does not vote, so that no vote is forgotten. Delete the file while the node is stopped: Kafka writes it anew."
     if may_be_emptied(quorum, log):
-        return f"{risk} Restore the file, or let the node join anew with an empty log folder."
+        return f"{risk} Restore the file, or let the node join anew with an empty log folder when the others have a leader."
     return (
         f"{risk} Restore the file. Do not let the node join anew with an empty log folder: too few other voters at hand are whole. "
         "Without a backup, kraftlog recover builds a quorum from what remains."

@@ -148,6 +148,12 @@ class Electorate(AtHand):
         return dict(sorted(found.items()))
 
     @cached_property
+    def unread_voters(self) -> tuple[int, ...]:
+        """The voters at hand of whose logs nothing could be read."""
+        held = self.holders.items()
+        return tuple(one for one, copies in held if all(log.unread_segments for log in copies))
+
+    @cached_property
     def electorates(self) -> dict[str, Members]:
         """The voters among whom each copy's node stands for election: by the newest record of its
         own, committed or not (KIP-853, Kafka's QuorumState), else those that count now.

@@ -969,7 +969,7 @@ fault(
 
 @fault(
     "committed_data_consistent", "critical", "3", 10, also="log_matching",
-    says="fetch the log again. Only replica 3 has: topic other. Only replica 1 has: topic c. At",
+    says="it fetches the log again. Only replica 3 has: topic other. Only replica 1 has: topic c. At",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     replace_batch(nodes[2], 10, lambda one: replace(one, values=(topic("other", 78),)).raw())
