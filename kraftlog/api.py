@@ -35,12 +35,12 @@ from kraftlog.message.catalogue import record_types
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows
-from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.rebuild import Place, image_of
 from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.quorum.replica_rows import replica_rows
 from kraftlog.quorum.restorable import restorable
 from kraftlog.quorum.voter_changes import voter_change_rows
+from kraftlog.recover.ranking import restore_rows
 from kraftlog.relations import Row
 from kraftlog.simulate.failover_rows import failover, failover_rows
 from kraftlog.simulate.fetch import Dialect
@@ -244,7 +244,7 @@ class Copies:
 
     def best(self) -> list[Row]:
         """The copies to restore from, the best one first, with reasons."""
-        return list(restore_rows(self.view))
+        return list(restore_rows(self._replayed))
 
     def image(self, at: int | None = None) -> Image:
         """The newest state that is known to be committed, or that at an offset, of the copy that

@@ -98,7 +98,7 @@ CASES: dict[str, Case] = {
     ),
     "crash loop over a broker epoch, on one node": case(
         "bitnami/containers#80381", "built", "wrong_broker_in_snapshot",
-        ("snapshot_equals_replay", C, "brokerEpoch is 9", "another replica"),
+        ("snapshot_equals_replay", C, "brokerEpoch is 9", "Take the file of the same name from replica"),
         also="snapshots_agree",
     ),
     "a log ends inside another copy's batch": case(

@@ -95,13 +95,18 @@ def nothing_decides(quorum: Quorum, one: ImageComparison) -> bool:
     return len(held) - len(odd) <= len(alike)
 
 
-def unfit_snapshots(quorum: Quorum) -> frozenset[str]:
-    """The paths of snapshots that no node should begin with, by the history and by each other. Users
-    that Kafka's own loader has lost can be set again.
+def opposed_snapshots(quorum: Quorum) -> list[ImageComparison]:
+    """The snapshots that the history or other snapshots contradict. Users that Kafka's own loader has
+    lost can be set again.
     """
     state = quorum.evidence.state or StateEvidence()
     every = (one for name in (EQUALS, AGREE) for one in contradicted(state, name))
-    apart = [one for one in every if not scram_lost(quorum, one)]
+    return [one for one in every if not scram_lost(quorum, one)]
+
+
+def unfit_snapshots(quorum: Quorum) -> frozenset[str]:
+    """The paths of snapshots that no node should begin with, by the history and by each other."""
+    apart = opposed_snapshots(quorum)
     doubted = {_id_of(one) for one in apart if nothing_decides(quorum, one)}
     either = (one.path for one in quorum.own_snapshots if _id_of(one) in doubted)
     return frozenset([*quorum.refusals, *(one.path for one in apart), *either])

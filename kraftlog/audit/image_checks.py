@@ -23,7 +23,7 @@ from kraftlog.audit.grouping import (
     nothing_decides,
     scram_lost,
 )
-from kraftlog.audit.triage import replicas_text
+from kraftlog.audit.triage import instead_of, replicas_text
 from kraftlog.explain.words import scram_user_text
 from kraftlog.plain import counted, natural, some
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
@@ -136,7 +136,7 @@ def _comparison_row(
     return BadRow(
         one.replica,
         f"Snapshot {_file(one)} differs from {one.basis} in {count}: {listed}. "
-        f"{again}{WRITTEN_SINCE if is_past else _to_do(quorum, one, lost, alike, is_open)}",
+        f"{again}{WRITTEN_SINCE if is_past else _to_do(quorum, [one, *later], lost, alike, is_open)}",
         one.path,
         offset=one.end_offset,
         batch_leader_epoch=one.epoch,
@@ -161,12 +161,19 @@ def _comparison_row(
 
 
 def _to_do(
-    quorum: Quorum, one: ImageComparison, lost: Sequence[User], alike: list[str], is_open: bool
+    quorum: Quorum,
+    group: Sequence[ImageComparison],
+    lost: Sequence[User],
+    alike: list[str],
+    is_open: bool,
 ) -> str:
+    """What to do about the snapshots of one replica that hold the same wrong: it loads the last."""
     wrong = "A node that loads it goes on with a wrong state. "
     if lost:
         return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}"
-    todo = f"{wrong}Set it aside and take another replica's snapshot."
+    (newest,) = (each for each in quorum.own_snapshots if each.path == group[-1].path)
+    others = " That is for the newest of them: set the others aside, too." if group[1:] else ""
+    todo = f"{wrong}{instead_of(quorum, newest)}{others}"
     if is_open:
         todo = (
             "Nothing tells which of the two is right, and a node that loads the other one goes on with a wrong state. "
@@ -177,7 +184,7 @@ def _to_do(
             f"Snapshots of {replicas_text(alike)} differ from it in the same way, and none agrees with it: the log may have been changed, and not they. "
             "Keep all of these files, and compare the log with a backup before a node starts."
         )
-    note = image_note(quorum, one)
+    note = image_note(quorum, group[0])
     return f"{todo} {note}" if note else todo
 
 

@@ -287,6 +287,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             # A log that cannot be read is not an empty one: it may hold what nobody else has.
             severity: Severity | None = "critical" if problem.path in unread | refused else None
+            is_before = problem.text == NO_SEGMENT and _is_before_migration(replica)
             action = (
                 "A running node deletes files while they are copied: copy it again if it matters."
                 if problem.vanished
@@ -302,6 +303,8 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 action = "Kafka does not start with it: delete it while the node is stopped, and Kafka writes it anew."
             elif problem.kind == names.TRANSACTION_INDEX and not problem.vanished:
                 action = "Kafka empties it, but look at that disk."
+            elif is_before:
+                action = "It was set up as a broker on ZooKeeper, which has no such log before it migrates. If it has migrated, copy its *.log files, then audit again."
             elif problem.text == NO_SEGMENT:
                 action = f"Copy its *.log files, then audit again. {_if_gone(quorum, replica)}"
             what = f"file {problem.name}" if problem.name else "log"
@@ -309,7 +312,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 replica.label,
                 f"The {what} could not be read ({problem.text}). Nothing is known of what it holds. {action}",
                 problem.path,
-                severity="info" if problem.vanished else severity,
+                severity="info" if problem.vanished or is_before else severity,
                 evidence={"kind": problem.kind, "problem": problem.text},
             )
     for problem in quorum.evidence.left_out:
@@ -323,10 +326,15 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
         )
 
 
+def _is_before_migration(replica: ReplicaEvidence) -> bool:
+    """Whether a folder without a metadata log is that of a broker which may never have had one."""
+    return replica.of_zookeeper and replica.quorum_state is None
+
+
 def _if_gone(quorum: Quorum, replica: ReplicaEvidence) -> str:
     """What is to be done where a log lies on the node no more either, if there ever was one."""
     has_begun = replica.quorum_state is not None
-    none_yet = "A node that has not started since it was formatted has none yet, and neither has a broker that runs on ZooKeeper. "
+    none_yet = "A node that has not started since it was formatted has none yet. "
     gone = "If they are gone on the node, too, do not start it: too few other voters at hand are whole. Without a backup, kraftlog recover builds a quorum from what remains."
     if may_be_emptied(quorum, quorum.by_label[replica.label]):
         gone = "If they are gone on the node, too, move the folder away while the node is stopped, and start it when the others have a leader: it fetches the log again."

@@ -464,7 +464,7 @@ KEEPS_STRAYS = 19
     broker runs: it deletes such folders within moments, and the copy was made in between.""",
     advice="""If their records are still wanted, copy the folders before the broker starts: it
     renames them to -stray then, and before Kafka 3.7 it deletes them. Else nothing needs to be
-    done.""",
+    done, nor where the topics of a broker on ZooKeeper have not come into the log yet.""",
 )  # fmt: skip
 def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     ids = {name: topic_id for topic_id, name in found.topic_names.items()}
@@ -483,17 +483,20 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             runs = replica.node_id is not None and found.alive(replica.node_id)
             moment = f" The broker runs, so that Kafka may just be deleting {them}." if runs else ""
             newest = levels.get(("broker", replica.node_id or 0), 0)
+            waits = _is_on_zookeeper(found, replica)
             then = (
-                f"When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records."
+                "The broker ran on ZooKeeper when it was copied: its topics come into this log when it migrates."
+                if waits
+                else f"When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records."
                 if newest >= KEEPS_STRAYS
                 else f"When this broker starts, Kafka before 3.7 deletes {them}, and a newer one renames {them} to -stray. Copy {them} before if you still want the records."
             )
             yield BadRow(
                 replica.label,
                 f"{counted(len(stray), 'folder')} {belongs} to no partition of this broker: {told}."
-                f"{moment} {then}",
+                f"{'' if waits else moment} {then}",
                 stray[0][0].path,
-                severity="info" if runs else None,
+                severity="info" if runs or waits else None,
                 evidence={
                     "folders": [
                         {
@@ -506,6 +509,13 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
                     ]
                 },
             )
+
+
+def _is_on_zookeeper(found: Health, replica: ReplicaEvidence) -> bool:
+    """Whether a broker's topics have not come into the log yet, for all that is known."""
+    value = None if replica.node_id is None else found.brokers.get(replica.node_id)
+    is_before = value is None or bool(value["isMigratingZkBroker"])
+    return replica.of_zookeeper and is_before and not found.topic_names
 
 
 def _why_stray(

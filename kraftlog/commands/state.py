@@ -21,13 +21,14 @@ from kraftlog.log.directory import Replica, find_replicas, tell_left_out
 from kraftlog.log.names import UNKNOWN, classify
 from kraftlog.log.storage import refuse_below_input
 from kraftlog.message.catalogue import record_types
+from kraftlog.pipeline.input_audit import replayed
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import counted, offsets_text, tell
 from kraftlog.quorum.committed import Committed
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.rebuild import COMMITTED, Place, image_of
 from kraftlog.quorum.restorable import lost_everywhere, restorable
+from kraftlog.recover.ranking import restore_rows
 from kraftlog.relations import Row
 from kraftlog.report.printed_rows import print_rows
 from kraftlog.source.collected import collected
@@ -197,10 +198,12 @@ def _of_restorable(parser: argparse.ArgumentParser) -> None:
 )
 def _restorable(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
-    quorum = collected(options.input, options)
     if chosen.best:
+        with waiting("restorable"):
+            quorum = replayed(options.input, options)
         print_rows((*restore_rows(quorum), *fault_rows(quorum)), chosen.format)
         return 0
+    quorum = collected(options.input, options)
     rows = ({**asdict(one), "segment_paths": list(one.segment_paths)} for one in restorable(quorum))
     print_rows((*rows, *fault_rows(quorum)), chosen.format)
     for low, high in lost_everywhere(quorum):

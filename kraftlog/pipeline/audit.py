@@ -11,6 +11,8 @@ from kraftlog.pipeline.derive import Derived, derive
 from kraftlog.pipeline.judged import judged_rows
 from kraftlog.pipeline.run import READING_LIMITS, Run
 from kraftlog.plain import counted, tell
+from kraftlog.quorum.model import Quorum
+from kraftlog.recover.ranking import restore_rows
 from kraftlog.relations import Row
 from kraftlog.report.headline import headline
 from kraftlog.report.judgement import Judged, judged_in, judged_of
@@ -20,14 +22,18 @@ from kraftlog.tables.reports import (
     FINDINGS,
     JUDGED,
     RESTART_PLAN,
+    RESTORE_RANKING,
     SETTINGS,
     VERDICTS,
 )
 
 
 class Audited(NamedTuple):
-    """What an audit says of a run, and what the run had told of the shared history."""
+    """What an audit says of a run, with what its history shows, and what the run had told of the
+    shared one.
+    """
 
+    quorum: Quorum
     judged: Judged
     told: Told | None
 
@@ -43,6 +49,7 @@ _TABLES: list[Derived[Audited]] = [
     Derived(VERDICTS, _verdicts),
     Derived(SETTINGS, lambda one: one.judged.settings),
     Derived(RESTART_PLAN, lambda one: one.judged.restart),
+    Derived(RESTORE_RANKING, lambda one: restore_rows(one.quorum)),
     Derived(JUDGED, lambda one: judged_rows(one.told)),
     Derived(CHECK_RESULTS, lambda one: one.judged.checks),
 ]
@@ -58,7 +65,7 @@ def audit(run: Run, told: Told | None = None) -> Judged:
 
     def audited() -> Audited:
         quorum = with_history(run.quorum, run.records, told)
-        return Audited(judged_of(quorum, audit_of(quorum), run.options), told)
+        return Audited(quorum, judged_of(quorum, audit_of(quorum), run.options), told)
 
     derive(run, _TABLES, audited)
     judged = judged_in(run.lake, run.run_id)

@@ -1,5 +1,5 @@
-"""The tables that hold copies against each other, each with what fills it: pairs of logs, replicas
-as places to restore from, changes of the voter set.
+"""The tables that hold copies against each other, each with what fills it: pairs of logs, changes
+of the voter set.
 """
 
 import pyarrow as pa
@@ -8,7 +8,6 @@ from kraftlog import relations
 from kraftlog.pipeline.derive import Rows, table
 from kraftlog.pipeline.run import Run
 from kraftlog.quorum.pairs import divergence_rows
-from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, column
 from kraftlog.tables.promise import among, at_least, unique
@@ -78,39 +77,6 @@ from kraftlog.tables.promise import among, at_least, unique
 )
 def divergences(run: Run) -> Rows:
     return divergence_rows(run.quorum)
-
-
-@table(
-    "restore_ranking",
-    "replica of the quorum",
-    column("rank", LONG, "1 for the best replica to restore from"),
-    relations.REPLICA,
-    column("node_id", INT, "node.id of meta.properties"),
-    column("role", TEXT, "voter, observer, or unknown"),
-    column(
-        "restores_from_offset",
-        LONG,
-        "first offset whose state its own files give; null: they give none",
-    ),
-    column("restores_to_offset", LONG, "last one (included) that counts"),
-    relations.EPOCH,
-    column(
-        "committed_offsets_lacking",
-        LONG,
-        "committed offsets that it lacks; null: a segment that may hold them could not be read",
-    ),
-    column("damage_count", LONG, "places of its log and snapshots that cannot be read"),
-    column("snapshot_path", TEXT, "its snapshot to begin with; null: from offset 0"),
-    column("segment_paths", pa.list_(TEXT), "its segments to be replayed on it"),
-    column("size_bytes", LONG, "size of these files"),
-    column("reasons", pa.list_(TEXT), "what speaks for it, then what against it"),
-    promises=(
-        unique("rank", why="the replicas are in one order"),
-        at_least("committed_offsets_lacking", 0, "a replica lacks some offsets, or none"),
-    ),
-)
-def restore_ranking(run: Run) -> Rows:
-    return restore_rows(run.quorum)
 
 
 @table(

@@ -336,6 +336,13 @@ class ReplicaEvidence:
         return None if self.node_id in (found, None) else found
 
     @property
+    def of_zookeeper(self) -> bool:
+        """Whether it was set up as a broker of ZooKeeper's time: its meta.properties stays as it was
+        then.
+        """
+        return self.meta("node.id") is None and self.meta("broker.id") is not None
+
+    @property
     def is_pulled(self) -> bool:
         """True for what `kraftlog pull` fetched from a running leader, which holds no file that a node
         alone writes.

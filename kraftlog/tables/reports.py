@@ -1,5 +1,5 @@
 """The tables of what an audit says, declared: results, findings, the verdict, the values that it
-went by, what may be restarted, contracts, and what the partitions' records have shown.
+went by, what may be restarted, what to restore from, contracts, and what the partitions' records have shown.
 """
 
 import pyarrow as pa
@@ -7,7 +7,7 @@ import pyarrow as pa
 from kraftlog import relations
 from kraftlog.config import ValueSource
 from kraftlog.relations import BOOL, INT, LONG, TEXT, column
-from kraftlog.tables.promise import among, expected, known, not_below, unique
+from kraftlog.tables.promise import among, at_least, expected, known, not_below, unique
 from kraftlog.tables.spec import per_run
 
 _JUDGED = pa.struct(
@@ -117,6 +117,36 @@ RESTART_PLAN = per_run(
     column("needs", pa.list_(INT), "voters whose copies would settle what is unknown"),
     column("order", LONG, "place in a rolling restart; null: not to be restarted, or not yet"),
     json=("lost",),
+)
+
+RESTORE_RANKING = per_run(
+    "restore_ranking",
+    "one row per replica of the quorum and run",
+    column("rank", LONG, "1 for the best replica to restore from"),
+    relations.REPLICA,
+    column("node_id", INT, "node.id of meta.properties"),
+    column("role", TEXT, "voter, observer, or unknown"),
+    column(
+        "restores_from_offset",
+        LONG,
+        "first offset whose state its own files give; null: they give none",
+    ),
+    column("restores_to_offset", LONG, "last one (included) that counts"),
+    relations.EPOCH,
+    column(
+        "committed_offsets_lacking",
+        LONG,
+        "committed offsets that it lacks; null: a segment that may hold them could not be read",
+    ),
+    column("damage_count", LONG, "places of its log and snapshots that cannot be read"),
+    column("snapshot_path", TEXT, "its snapshot to begin with; null: from offset 0"),
+    column("segment_paths", pa.list_(TEXT), "its segments to be replayed on it"),
+    column("size_bytes", LONG, "size of these files"),
+    column("reasons", pa.list_(TEXT), "what speaks for it, then what against it"),
+    promises=(
+        unique("rank", why="the replicas are in one order"),
+        at_least("committed_offsets_lacking", 0, "a replica lacks some offsets, or none"),
+    ),
 )
 
 FINDINGS = per_run(

@@ -49,6 +49,7 @@ from tests.unit.faults.table import AT
 LATER = START_MS + 60_000
 STATE = healthy_state()
 """What a snapshot of the healthy log holds: the topics a, b and c."""
+ASIDE = "Set it aside: the node then begins with its 00000000000000000006-0000000001.checkpoint."
 
 
 def value(record_type: str, **data: Any) -> bytes:
@@ -97,13 +98,13 @@ def test_configs_that_a_topic_takes_over(tmp_path: Path) -> None:
     state = [batch(0, topic("short", 8), config("short"))]
     (one,) = of_snapshot(tmp_path / "one", [*gone, batch(15, topic("short", 8))], state)
     assert one.severity == "critical"
-    assert one.row.message.endswith(f"snapshot. {TAKEN_OVER}")
+    assert one.row.message.endswith(f"{ASIDE} {TAKEN_OVER}")
     log = [*gone, batch(15, topic("short", 8), change(1))]
     (one,) = of_snapshot(tmp_path / "two", log, state)
-    assert one.row.message.endswith(f"snapshot. {UNCLEARED} {TAKEN_OVER}")
+    assert one.row.message.endswith(f"{ASIDE} {UNCLEARED} {TAKEN_OVER}")
     log = [*gone, batch(15, topic("short", 8), topic("d", 7))]
     (one,) = of_snapshot(tmp_path / "and what nothing explains", log, state)
-    assert one.row.message.endswith("take another replica's snapshot.")
+    assert one.row.message.endswith(ASIDE)
 
 
 def test_a_config_that_the_base_alone_could_have_taken_over(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_config_that_differs_from_a_base_is_taken_over_by_nobody(tmp_path: Pat
     nodes[2].checkpoint(12, 2).write_bytes(snapshot(other, 2, last))
     (one,) = found(audit(tmp_path), "snapshot_equals_replay")
     assert (one.severity, one.row.replica) == ("critical", "3")
-    assert one.row.message.endswith("take another replica's snapshot.")
+    assert one.row.message.endswith("Take the file of the same name from replica 2.")
 
 
 def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:
@@ -260,7 +261,7 @@ def test_a_scram_credential_that_nothing_could_lose(tmp_path: Path) -> None:
     held = snapshot([*STATE, batch(0, scram("ann"))], 2, log[0].ms)
     nodes[0].checkpoint(14, 2).write_bytes(held)
     (one,) = found(audit(tmp_path), "snapshot_equals_replay")
-    assert one.row.message.endswith("take another replica's snapshot.")
+    assert one.row.message.endswith(ASIDE)
     assert action_of(one.as_row()) == "snapshot"
 
 
@@ -305,7 +306,7 @@ def test_a_transaction_that_was_aborted_later_explains_nothing(tmp_path: Path) -
     held = snapshot([*STATE, batch(0, topic("d", 8))], 2, last.ms)
     nodes[0].checkpoint(13, 2).write_bytes(held)
     (one,) = found(audit(tmp_path), "snapshot_equals_replay")
-    assert one.row.message.endswith("take another replica's snapshot.")
+    assert one.row.message.endswith(ASIDE)
 
 
 def test_an_epoch_that_a_cleared_elr_did_not_count(tmp_path: Path) -> None:
@@ -329,7 +330,7 @@ def test_an_elr_that_a_snapshot_of_another_time_has_lost(
 
 def test_without_such_a_history_nothing_is_excused(tmp_path: Path) -> None:
     (one,) = of_snapshot(tmp_path, [batch(12, NO_OP)], [batch(0, topic("d", 8))])
-    assert one.row.message.endswith("take another replica's snapshot.")
+    assert one.row.message.endswith(ASIDE)
 
 
 @pytest.mark.parametrize(

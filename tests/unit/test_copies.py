@@ -3,6 +3,7 @@ changes of the voter set, on small quorums whose answers are known by hand, and 
 """
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,9 @@ from kraftlog.log.segment import Limits
 from kraftlog.quorum.epochs import EpochVector, common_end
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import Kinship, divergence_rows
-from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.replica_rows import replica_rows
 from kraftlog.quorum.voter_changes import voter_change_rows
+from kraftlog.recover.ranking import restore_rows
 from kraftlog.recover.source import recovered
 from kraftlog.relations import moment
 from tests.golden.cases import DATA
@@ -47,8 +48,8 @@ SIZE = len(Batch(12, 2, (NO_OP,)).raw())
 """Bytes of a batch with one no-op: 61 of the header, 11 of the record."""
 
 
-def quorum_of(root: Path) -> Quorum:
-    return Quorum(collect(find_replicas([str(root)]), Limits(), Redactor(None), replay=False))
+def quorum_of(root: Path, *, replay: bool = False) -> Quorum:
+    return Quorum(collect(find_replicas([str(root)]), Limits(), Redactor(None), replay=replay))
 
 
 def golden(case: str) -> Quorum:
@@ -322,6 +323,40 @@ def test_files_of_a_restore(tmp_path: Path) -> None:
     files = [nodes[0].checkpoint(6, 1), nodes[0].segment(6)]
     assert [row["snapshot_path"], *row["segment_paths"]] == [str(one) for one in files]
     assert row["size_bytes"] == sum(one.stat().st_size for one in files)
+
+
+@pytest.mark.parametrize(("held", "order"), [((1, 2, 3), ["2", "3", "1"]), ((1, 3), ["1", "3"])])
+def test_a_snapshot_that_others_contradict_is_nothing_to_begin_with(
+    tmp_path: Path, held: tuple[int, ...], order: list[str]
+) -> None:
+    """Where nothing decides between two, either is told."""
+    for node in quorum(tmp_path):
+        node.segment(0).unlink()
+        if node.node_id not in held:
+            shutil.rmtree(node.home)
+        elif node.node_id == 1:
+            stored = [replace(healthy_log()[1], values=(topic("z", 1),)), healthy_log()[3]]
+            node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+    rows = ranked(quorum_of(tmp_path, replay=True))
+    assert [row["replica"] for row in rows] == order
+    told = {row["replica"]: " | ".join(row["reasons"]) for row in rows}
+    if len(held) == 3:
+        assert "its snapshot 00000000000000000006-0000000001.checkpoint does not count" in told["1"]
+        assert rows[-1]["restores_to_offset"] is None
+    else:
+        assert "is right, or that of 3, which differs" in told["1"]
+        assert "is right, or that of 1, which differs" in told["3"]
+
+
+def test_a_snapshot_that_the_log_contradicts_is_left_out(tmp_path: Path) -> None:
+    """What the log leads up to from offset 0 needs no snapshot."""
+    node = quorum(tmp_path)[0]
+    stored = [replace(healthy_log()[1], values=(topic("z", 1),)), healthy_log()[3]]
+    node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+    rows = ranked(quorum_of(tmp_path, replay=True))
+    (row,) = (one for one in rows if one["replica"] == "1")
+    assert row["snapshot_path"] is None
+    assert any("does not count: it differs from" in one for one in row["reasons"])
 
 
 def test_a_replica_that_gives_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.pipeline.input_audit import audit_input, replayed
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.ranking import restore_rows
+from kraftlog.recover.ranking import restore_rows
 from tests.unit.audit_logs import (
     NO_OP,
     Batch,

@@ -16,7 +16,7 @@ from kraftlog.quorum.copy_times import described_alone_from
 from kraftlog.quorum.describe import described_beside
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import Kinship, ordered_pairs
-from kraftlog.quorum.ranking import restore_rows
+from kraftlog.recover.ranking import restore_rows
 from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Safety, restarts

@@ -14,9 +14,9 @@ from kraftlog.audit.runner import AuditResult
 from kraftlog.cli import main
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.ranking import restore_rows
 from kraftlog.quorum.replica_rows import replica_rows
 from kraftlog.quorum.restorable import restorable
+from kraftlog.recover.ranking import restore_rows
 from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Restart, Safety, restarts

@@ -8,6 +8,7 @@ from typing import Any
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import control_record, metadata_record
 from tests.unit.audit_logs import (
+    CLUSTER,
     NO_OP,
     START_MS,
     Batch,
@@ -514,6 +515,34 @@ fault(
     STRAY, "warning", "2", says="Kafka before 3.7 deletes it, and a newer one renames it to -stray",
     sound=folder(1, "a-0", 1), also="brokers_unfenced",
 )(folder(9, "a-0", 1, HALF_OF_3_6))  # fmt: skip
+
+
+def on_zookeeper(version: str) -> Damage:
+    """A broker that has not migrated, and has a topic there; the log holds none any more."""
+
+    def damage(nodes: list[Node]) -> None:
+        everywhere(nodes, *(value("REMOVE_TOPIC_RECORD", topicId=uuid(one)) for one in (1, 2, 3)))
+        home = nodes[0].home.parent / "9"
+        (home / "data" / "old-0").mkdir(parents=True)
+        (home / "data" / "old-0" / "partition.metadata").write_text(
+            f"version: 0\ntopic_id: {uuid(9)}\n"
+        )
+        (home / "meta.properties").write_text(version + "cluster.id=" + CLUSTER + "\n")
+
+    return damage
+
+
+fault(
+    STRAY, "info", "9", says="its topics come into this log when it migrates",
+    also="file_readable",
+)(on_zookeeper("version=0\nbroker.id=9\n"))  # fmt: skip
+fault(
+    STRAY, "warning", "9", says="no record that leads there deletes it", also="file_readable",
+)(on_zookeeper("version=1\nnode.id=9\n"))  # fmt: skip
+fault(
+    "file_readable", "info", "9", says="It was set up as a broker on ZooKeeper",
+    also="folders_match_topics",
+)(on_zookeeper("version=0\nbroker.id=9\n"))  # fmt: skip
 
 
 def instead(old: str, new: str) -> Damage:

@@ -631,7 +631,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "snapshot_equals_replay", "critical", "1", 6, also="snapshots_agree",
-    says="Set it aside and take another replica's snapshot.",
+    says="Take the file of the same name from replica 3.",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Two snapshots are wrong in the same way, and a third of their id is right: not the log."""

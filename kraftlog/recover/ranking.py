@@ -1,17 +1,18 @@
 """The replicas as places to restore a cluster from, the best one first, each with its reasons.
 
-In: a quorum. Out: rows of the table `restore_ranking`. Each replica counts by its own files alone:
-how new the state is that they give (epoch first, as in an election), then how far back they reach,
-how little of them is damaged, and whether it is a voter's. What a copy holds beyond its own
-uncommitted tail's start, or beyond what can be committed, does not count. Source: real cases of
-clusters rebuilt from disks (strimzi#12583, redpanda 5312, KAFKA-14205); `recover` goes by the same
-order.
+In: a quorum, with what the history of its state shows. Out: rows of the table `restore_ranking`.
+Each replica counts by its own files alone: how new the state is that they give (epoch first, as in
+an election), then how far back they reach, how little of them is damaged, and whether it is a
+voter's. What a copy holds beyond its own uncommitted tail's start, or beyond what can be committed,
+does not count, and no snapshot whose state the records or most copies contradict. Source: real cases
+of clusters rebuilt from disks (strimzi#12583, redpanda 5312, KAFKA-14205).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kraftlog.audit.grouping import nothing_decides, opposed_snapshots
 from kraftlog.plain import counted, offsets_text
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
@@ -22,10 +23,12 @@ from kraftlog.relations import Row
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What one replica's own files give: states from `first` to `last` (both included), the latter
-    of `epoch`; none where `first` is None. `limit` is how far its log counts.
+    of `epoch`; none where `first` is None. `limit` is how far its log counts, `unfit` says of its
+    snapshots which ones no node should load, and why.
     """
 
     held: Held
+    unfit: Mapping[str, str]
     first: int | None
     last: int | None
     epoch: int
@@ -44,7 +47,8 @@ class Offer:
 
 def restore_rows(quorum: Quorum) -> Iterator[Row]:
     """A row per replica of the quorum, the best one first."""
-    candidates = [_candidate(quorum, log) for log in quorum.peers]
+    unfit = _unfit(quorum)
+    candidates = [_candidate(quorum, log, unfit) for log in quorum.peers]
     for rank, one in enumerate(sorted(candidates, key=lambda one: one.order), 1):
         yield _row(quorum, rank, one)
 
@@ -58,14 +62,30 @@ def counts_until(quorum: Quorum, log: LogView) -> int:
     return min(ends)
 
 
-def _candidate(quorum: Quorum, log: LogView) -> Offer:
+def _unfit(quorum: Quorum) -> dict[str, str]:
+    """The snapshots whose load fails or gives a wrong state, by path, and why."""
+    wrong = {
+        one.path: f"it differs from {one.basis} in {counted(one.difference_count, 'place')}"
+        for one in opposed_snapshots(quorum)
+        if not nothing_decides(quorum, one)
+    }
+    return wrong | {
+        path: f"Kafka stops at a record of it: {one.detail}"
+        for path, one in quorum.refusals.items()
+    }
+
+
+def _candidate(quorum: Quorum, log: LogView, unfit: Mapping[str, str]) -> Offer:
     held, limit = Held.by(quorum, log), counts_until(quorum, log)
+    fit = tuple(one for one in held.snapshots if one.path not in unfit)
+    own = {one.path: unfit[one.path] for one in held.snapshots if one.path in unfit}
+    held = replace(held, snapshots=fit)
     ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
     damages = _damages(quorum, log)
     if not ranges:
-        return Offer(held, None, None, 0, limit, damages)
+        return Offer(held, own, None, None, 0, limit, damages)
     first, last = ranges[-1]
-    return Offer(held, first, last, max(0, held.epoch_before(last)), limit, damages)
+    return Offer(held, own, first, last, max(0, held.epoch_before(last)), limit, damages)
 
 
 def _damages(quorum: Quorum, log: LogView) -> int:
@@ -142,6 +162,16 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     cut = quorum.cut_off_of(held.label)
     if cut is not None:
         yield f"its snapshot {cut.snapshot.evidence.name} may be the only copy of committed records that were cut: it is left out, and is to be kept"
+    for path, why in one.unfit.items():
+        yield f"its snapshot {path.rpartition('/')[2]} does not count: {why}"
+    for found in opposed_snapshots(quorum):
+        names = {found.replica: found.other, found.other: found.replica}
+        if held.label in names and nothing_decides(quorum, found):
+            name, count = (
+                found.path.rpartition("/")[2],
+                counted(found.difference_count, "place"),
+            )
+            yield f"nothing tells whether its {name} is right, or that of {names[held.label]}, which differs in {count}: compare both with a backup"
     if one.damages:
         yield f"{counted(one.damages, 'place')} of its files cannot be read"
     role = quorum.role(held.log.evidence)
