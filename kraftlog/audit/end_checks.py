@@ -11,7 +11,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
-from kraftlog.audit.triage import holding, intact_elsewhere, replicas_text
+from kraftlog.audit.triage import fetch_again, holding, intact_elsewhere, replicas_text
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
 from kraftlog.quorum.ends import Witness
@@ -86,10 +86,10 @@ def _copied_first(quorum: Quorum, log: LogView) -> bool:
     that log_tail_complete tells of, which had been whole, and nothing shows that it was committed.
     Files that Kafka does not read, and that may hold the rest, are named.""",
     advice="""Do not start a voter with such a log. Keep the folder, and look for the rest of the
-    log (a backup, another disk, a copy that was not finished). If a majority of the other voters
-    runs and holds the records, replace the voter: remove it from the voter set and add it again
-    with an empty folder. A broker fetches what it lacks from the leader. At level warning on a
-    voter, compare the times of the copies and copy it again first.""",
+    log (a backup, another disk, a copy that was not finished). If it is gone, do as the finding
+    says: where enough other voters are whole, the node may fetch its log again, while they run. A
+    broker fetches what it lacks from the leader. At level warning on a voter, compare the times of
+    the copies and copy it again first.""",
 )  # fmt: skip
 def lost_ends(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
@@ -227,17 +227,9 @@ def _what_to_do(quorum: Quorum, log: LogView, role: str) -> tuple[Severity | Non
     is_torn = furthest.is_of_the_damage and (log.end_offset or 0) >= quorum.bounds.lower
     return (
         "warning" if is_torn else None,
-        "Do not start this node: it would vote, and could be elected, as if these records had never been. "
-        f"Keep the folder and look for the rest of its log, or {_instead_of_it(quorum)}.",
+        "Do not start this node with it: it would vote, and could be elected, as if these records had never been. "
+        f"Look for the rest of its log first. {fetch_again(quorum, log.label)[0]}",
     )
-
-
-def _instead_of_it(quorum: Quorum) -> str:
-    """What takes the place of a voter: the others can change the voter set where they are a majority."""
-    members = quorum.voter_set
-    if members is not None and len(members.ids) <= quorum.bounds.majority:
-        return "build a quorum from what remains with kraftlog recover"
-    return "replace the voter while a majority of the others runs and holds what is lost here"
 
 
 def _expected_voters(quorum: Quorum) -> Coverage:

@@ -13,7 +13,7 @@ from kraftlog.audit.coverage import Coverage, but_for_unread
 from kraftlog.audit.triage import replicas_text
 from kraftlog.log import names
 from kraftlog.log.names import METADATA_TOPIC_ID
-from kraftlog.plain import sentence
+from kraftlog.plain import sentence, some
 from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.model import Quorum
@@ -39,8 +39,9 @@ def _identities(quorum: Quorum) -> Coverage:
     bootstrap.checkpoint that it cannot read, or that sets no
     metadata.version: it reads that file at every start.""",
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
-    is missing on the node, write it with kafka-storage format and the same cluster id. If Kafka
-    does not take it, correct what the finding names before the node starts. Delete a
+    is missing on the node, write it with kafka-storage format and the same cluster id; where voters
+    have directory ids, with --no-initial-controllers, and then put the old directory.id, which the
+    finding has, in the place of the new one: else the node has no vote. If Kafka does not take it, correct what the finding names before the node starts. Delete a
     partition.metadata of another topic while the node is stopped: Kafka writes it anew. Take
     bootstrap.checkpoint from another node of the cluster that has one.""",
 )  # fmt: skip
@@ -73,7 +74,7 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             replica.label,
             f"The file meta.properties {what}. Kafka refuses to start without it, and nothing tells whose copy this is: it counts neither as a voter nor as a broker. "
-            "Copy the file as well.",
+            f"Copy the file as well.{_lost_disks(quorum)}",
             file.path if file else None,
             # Logs that were copied without any side file say so all together.
             severity=None if known else "info",
@@ -81,6 +82,15 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         )
     yield from _of_another_topic(quorum)
     yield from _bootstraps(quorum)
+
+
+def _lost_disks(quorum: Quorum) -> str:
+    """By which directories the disks vote that may be without their meta.properties."""
+    named, missing = quorum.named_directories, quorum.bounds.missing_voters
+    told = [f"{named[one]} of node {one}" for one in missing if one in named]
+    if not told:
+        return ""
+    return f" If it is gone on a voter, too, write it anew with the old directory.id, or the node has no vote: {some(told)}."
 
 
 def _bootstraps(quorum: Quorum) -> Iterator[BadRow]:

@@ -337,7 +337,7 @@ def _if_gone(quorum: Quorum, replica: ReplicaEvidence) -> str:
     none_yet = "A node that has not started since it was formatted has none yet. "
     gone = "If they are gone on the node, too, do not start it: too few other voters at hand are whole. Without a backup, kraftlog recover builds a quorum from what remains."
     if may_be_emptied(quorum, quorum.by_label[replica.label]):
-        gone = "If they are gone on the node, too, move the folder away while it is stopped and let it fetch the log again."
+        gone = "If they are gone on the node, too, move the folder away while the node is stopped, and start it when the others have a leader: it fetches the log again."
     return gone if has_begun else none_yet + gone
 
 

@@ -183,8 +183,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     lags, and catches up when it runs; or it has lost its log's end, which log_end_lost tells. At
     level warning too many voters end there for all of them to lag: one has lost what was committed,
     or they were copied at different times; or only what a leader wrote, and no majority at hand, tells that it
-    was committed; or one voter alone holds what a leader without a
-    majority would not have written; or a log holds another epoch below the high watermark of a
+    was committed; or the one that lags would be elected by a voter whose log could not be read;
+    or one voter alone holds what a leader without a majority would not have written; or a log holds another epoch below the high watermark of a
     describe, or below what an earlier run of the lake showed to be committed, than its leader has
     there; or no copy holds all of that any more.""",
     advice="""Where voters are down, start first the one that the finding names, or else one that holds
@@ -195,7 +195,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     log_end_lost is told of the same voter.""",
 )  # fmt: skip
 def committed_held(quorum: Quorum) -> Iterator[BadRow]:
-    bounds, too_few = quorum.bounds, too_few_hold(quorum)
+    bounds, too_few, unread = quorum.bounds, too_few_hold(quorum), quorum.unread_voters
+    beside_empty = {one.log.label for one in candidates(quorum, unread) if unread and one.wins}
     for one in candidates(quorum):
         if one.lacks_from is None:
             continue
@@ -238,6 +239,10 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         elif one.log.label in too_few:
             severity = "warning"
             text += f" {_too_few_words(quorum, too_few, them)}"
+        elif one.log.label in beside_empty:
+            severity = "warning"
+            its = "its log" if len(unread) == 1 else "their logs"
+            text += f" It lags, or has lost {them}. {sentence(voters_text(unread))} would elect it if nothing is left of {its}. {_start_first(quorum, one.log, them)}"
         else:
             text += f" It lags, or has lost {them}. The voters at hand cannot elect it, and it fetches {them} from the leader when it runs."
         yield BadRow(

@@ -19,7 +19,7 @@ from kraftlog.quorum.ends import unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import forgotten_vote, keeping_up_now
+from kraftlog.quorum.shortfalls import forgotten_vote, has_lost_its_end, keeping_up_now
 from kraftlog.quorum.snapshots import SnapshotView
 
 
@@ -95,8 +95,8 @@ def kept_up(quorum: Quorum) -> Collection[int]:
 
 def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
     """How far a majority may have held the log that a replica was one of: its damage lowers the
-    bounds of what is committed. What a damaged end held, a log of which nothing is left, and a voter
-    that was not copied, may be all.
+    bounds of what is committed. What a damaged or lost end held, a log of which nothing is left, and
+    a voter that was not copied, may be all.
     """
     ends = {
         voter: max(_end_in_common(quorum, one) for one in copies)
@@ -104,7 +104,8 @@ def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
     }
     furthest = max(ends.values(), default=0)
     unknown = quorum.bounds.missing_voters
-    if (log.is_empty or unread_tail_bytes(log)) and log.evidence.node_id in ends:
+    is_short = log.is_empty or unread_tail_bytes(log) or has_lost_its_end(quorum, log)
+    if is_short and log.evidence.node_id in ends:
         unknown = (*unknown, log.evidence.node_id)
     reached = sorted((ends | dict.fromkeys(unknown, furthest)).values(), reverse=True)
     held = reached[quorum.bounds.majority - 1 : quorum.bounds.majority]
@@ -152,13 +153,14 @@ def start_is_covered(quorum: Quorum, log: LogView) -> bool:
 
 
 def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
-    """How a damaged log is replaced; where too few voters are whole, without emptying any. And what a
-    finding asks for by that: that nothing is restarted, where no copy can take its place.
+    """How a damaged log is replaced; where too few voters are whole, without emptying any. An empty one
+    votes for any node, and Kafka 4.4 can fail with it before there is a leader. And what a finding
+    asks for by that: that nothing is restarted, where no copy can take its place.
     """
     log = quorum.by_label[label]
     if may_be_emptied(quorum, log):
         return (
-            "Before this node starts, set its log folder aside and let it fetch the log again.",
+            "Set its log folder aside, and start the node when the others have a leader: it fetches the log again.",
             {},
         )
     best = replacement(quorum, log)
@@ -251,8 +253,11 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     if quorum.is_voter(log.evidence) is False:
         return "This node does not vote, so that no vote is forgotten. Delete the file while the node is stopped: Kafka writes it anew."
     if may_be_emptied(quorum, log):
-        return f"{risk} Restore the file, or let the node join anew with an empty folder."
-    return f"{risk} Restore the file. Do not let the node join anew with an empty folder: too few other voters at hand are whole."
+        return f"{risk} Restore the file, or let the node join anew with an empty log folder when the others have a leader."
+    return (
+        f"{risk} Restore the file. Do not let the node join anew with an empty log folder: too few other voters at hand are whole. "
+        "Without a backup, kraftlog recover builds a quorum from what remains."
+    )
 
 
 def at_same_place(

@@ -39,7 +39,7 @@ from kraftlog.quorum.voters import (
 
 
 def _over_directories(quorum: Quorum) -> Coverage:
-    if not _named_directories(quorum):
+    if not quorum.named_directories:
         return Coverage((), (), "the voter set names no directories (kraft.version 0)")
     labels = [one.label for copies in _copies_of_voters(quorum).values() for one in copies]
     return Coverage(tuple(labels), (), "no voter's meta.properties is at hand")
@@ -58,11 +58,12 @@ def _over_directories(quorum: Quorum) -> Coverage:
     old directory id, then add-controller on the node. Do it before another voter fails: voters
     change only while there is a leader. If too few are left to elect one, bring the old disk back,
     or begin a new quorum of what remains with kraftlog recover. Where meta.properties lacks the
-    directory id, write it back before the node starts.""",
+    directory id, or was written anew for the old disk, write the old id back before the node
+    starts: kafka-storage format makes up another one.""",
 )  # fmt: skip
 def directories(quorum: Quorum) -> Iterator[BadRow]:
     """A voter is an id and a directory: a node on a new disk is none, whatever its id."""
-    named, known = _named_directories(quorum), _copies_of_voters(quorum)
+    named, known = quorum.named_directories, _copies_of_voters(quorum)
     away = [
         voter
         for voter, copies in sorted(known.items())
@@ -83,6 +84,8 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
             if left >= majority
             else "Voters change only while there is a leader. So bring the old disk back, or begin a new quorum of what remains with kraftlog recover."
         )
+        if not quorum.by_label[copy.label].is_empty:
+            todo = f"If this is the old disk, and its meta.properties was written anew, stop the node and put directory.id={named[voter]} back. {todo}"
         if copy.label in apart:
             todo = "Do not start it: it holds another history than the voters, see the finding of committed_data_consistent."
         text = (
@@ -118,17 +121,11 @@ def _spare(count: int) -> str:
     return "none of them may fail" if count == 0 else f"{count} of them may fail"
 
 
-def _named_directories(quorum: Quorum) -> dict[int, str]:
-    """The directory of each voter by the voter set; none below kraft.version 1."""
-    members = () if quorum.voter_set is None else quorum.voter_set.members
-    return {voter: one for voter, one in members if one}
-
-
 def _copies_of_voters(quorum: Quorum) -> dict[int, list[ReplicaEvidence]]:
     """The copies of voters, by node id, with a meta.properties that says which disk it is, or that
     none has been named yet.
     """
-    named = _named_directories(quorum)
+    named = quorum.named_directories
     held: dict[int, list[ReplicaEvidence]] = {}
     for one in quorum.replicas:
         voter, says = one.node_id, one.meta("directory.id") is not None

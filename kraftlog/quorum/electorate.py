@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.at_hand import AtHand
@@ -121,11 +120,14 @@ class Electorate(AtHand):
         """The directory that the voter set names for a voter whose meta.properties names none: a
         start makes up another one (Kafka's KafkaRaftServer), with which the node does not vote.
         """
-        says = replica.meta("directory.id") is not None
-        if says or self.voter_set is None or not self.is_voter(replica):
-            return None
-        named = dict(self.voter_set.members)[replica.node_id or 0]
-        return None if named == ZERO_UUID else named
+        is_known = replica.meta("directory.id") is not None or not self.is_voter(replica)
+        return None if is_known else self.named_directories.get(replica.node_id or 0)
+
+    @property
+    def named_directories(self) -> dict[int, str]:
+        """The directory of each voter by the voter set; none below kraft.version 1."""
+        members = () if self.voter_set is None else self.voter_set.members
+        return {voter: one for voter, one in members if one}
 
     def is_voter_by_id(self, replica: ReplicaEvidence) -> bool:
         """Whether the voter set names the node, be it with another disk."""
@@ -144,6 +146,12 @@ class Electorate(AtHand):
             if node is not None and self.is_voter(log.evidence):
                 found[node] = (*found.get(node, ()), log)
         return dict(sorted(found.items()))
+
+    @cached_property
+    def unread_voters(self) -> tuple[int, ...]:
+        """The voters at hand of whose logs nothing could be read."""
+        held = self.holders.items()
+        return tuple(one for one, copies in held if all(log.unread_segments for log in copies))
 
     @cached_property
     def electorates(self) -> dict[str, Members]:

@@ -363,23 +363,16 @@ class _Judge:
     @property
     def _are_few(self) -> bool:
         """Whether less than a majority of the voters was copied, or could be read."""
-        return len(self.quorum.holders) - len(self._unread_voters) < self.quorum.bounds.majority
+        return (
+            len(self.quorum.holders) - len(self.quorum.unread_voters) < self.quorum.bounds.majority
+        )
 
     @property
     def _how_few(self) -> str:
         if len(self.quorum.holders) < self.quorum.bounds.majority:
             return "less than a majority of the voters was copied"
-        them, one = numbers(self._unread_voters), len(self._unread_voters) == 1
+        them, one = numbers(self.quorum.unread_voters), len(self.quorum.unread_voters) == 1
         return f"the {'copy of voter' if one else 'copies of voters'} {them} could not be read"
-
-    @cached_property
-    def _unread_voters(self) -> tuple[int, ...]:
-        """The voters at hand of whose logs nothing could be read."""
-        return tuple(
-            voter
-            for voter, copies in self.quorum.holders.items()
-            if all(log.unread_segments for log in copies)
-        )
 
     @cached_property
     def _needs(self) -> tuple[int, ...]:
@@ -390,7 +383,7 @@ class _Judge:
         named = () if told is None else (one for one in told.ids if one not in nodes)
         before = {self.quorum.by_label[one].evidence.node_id for one in self.quorum.held_before}
         missing = {*self.quorum.bounds.missing_voters} - before
-        return tuple(sorted({*missing, *self._unread_voters, *named}))
+        return tuple(sorted({*missing, *self.quorum.unread_voters, *named}))
 
     def _is_beside_the_leader(self, log: LogView, votes: bool) -> bool:
         """Whether nobody leads who could cut this log, or the leader's was pulled, and shows that a

@@ -111,7 +111,7 @@ def test_voters_that_keep_up_are_a_majority_without_newer_copies(
     for number in {1, 2, 3} - {*copied}:
         shutil.rmtree(nodes[number - 1].home)
     (finding,) = found_of(audit(tmp_path), "batch_crc_valid")
-    again = "let it fetch the log again" in str(finding.row.message)
+    again = "it fetches the log again" in str(finding.row.message)
     assert again == is_whole, finding.row.message
 
 
@@ -126,8 +126,8 @@ def test_a_voter_that_keeps_up_with_a_damaged_log_is_not_whole(tmp_path: Path) -
 def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     rest = (
-        "the same offsets intact. Before this node starts, set its log folder aside and let it "
-        "fetch the log again."
+        "the same offsets intact. Set its log folder aside, and start the node when the others have "
+        "a leader: it fetches the log again."
     )
     both = quorum_of(tmp_path)
     assert remedy(both, "1", 3, 4) == (
@@ -171,7 +171,7 @@ def test_no_majority_of_the_voters_is_emptied(tmp_path: Path, lost: str) -> None
     nodes = quorum(tmp_path)
     overwrite(nodes[0].segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
     words, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
-    assert words.endswith("set its log folder aside and let it fetch the log again.")
+    assert words.endswith("when the others have a leader: it fetches the log again.")
     if lost == "hole":
         replace_batch(nodes[1], 7, lambda one: b"")
     elif lost == "bad bytes":
@@ -213,13 +213,13 @@ def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
 
 def test_what_others_hold_at_the_same_place(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
-    rest = "another batch there. Before this node starts, set its log folder aside and let it "
+    rest = "another batch there. Set its log folder aside, and start the node when the others have "
     other = Batch(7, 1, (NO_OP,), None, LATER)
     replace_batch(nodes[0], 7, lambda one: other.raw())
     row = 5  # of offset 7: batches at 0, 1, 3, 4, 6 come before
     found = quorum_of(tmp_path)
     words, evidence = at_same_place(found, found.by_label["1"], row)
-    assert words == f"Replicas 2 and 3 hold {rest}fetch the log again."
+    assert words == f"Replicas 2 and 3 hold {rest}a leader: it fetches the log again."
     assert evidence == {"same_bytes_on": [], "other_bytes_on": ["2", "3"]}
     words, evidence = at_same_place(found, found.by_label["2"], row)
     assert words.startswith(

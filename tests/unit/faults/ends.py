@@ -92,10 +92,21 @@ def only_voter(nodes: list[Node], end: int = 12) -> None:
     stopped(nodes[0], 12)
 
 
-@fault(LOST, "critical", "1", 10, says="build a quorum from what remains", sound=only_voter)
+@fault(LOST, "critical", "1", 10, says="kraftlog recover puts together what", sound=only_voter)
 def _(nodes: list[Node]) -> None:
-    """Without others nobody takes a voter out of the set and adds it again."""
+    """Without others there is nobody to fetch from."""
     only_voter(nodes, 10)
+
+
+@fault(
+    LOST, "critical", "3", 8,
+    says="Before this node starts, put the log folder of replica 2 in the place of its own",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What 2 and 3 held was committed: an empty 3 would elect 1, which lags."""
+    cut(nodes[0], AT[8])
+    nodes[0].epochs([(1, 0)])
+    cut(nodes[2], AT[8])
 
 
 def _led_on(*epochs: tuple[int, int]) -> Damage:
@@ -958,7 +969,7 @@ fault(
 
 @fault(
     "committed_data_consistent", "critical", "3", 10, also="log_matching",
-    says="fetch the log again. Only replica 3 has: topic other. Only replica 1 has: topic c. At",
+    says="it fetches the log again. Only replica 3 has: topic other. Only replica 1 has: topic c. At",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     replace_batch(nodes[2], 10, lambda one: replace(one, values=(topic("other", 78),)).raw())

@@ -435,6 +435,25 @@ def _(nodes: list[Node]) -> None:
     without_directory(nodes[1])
 
 
+@fault(
+    "voter_directories_agree", "warning", "2", says="put directory.id=AAAAAAAAAAAAAAAAAAAAZg back",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """kafka-storage format wrote a lost meta.properties anew: the log is that of the voter."""
+    on_another_disk(nodes)
+
+
+@fault(
+    "meta_properties_valid", "warning", "2", also="voters_present",
+    says="with the old directory.id, or the node has no vote: AAAAAAAAAAAAAAAAAAAAZg of node 2",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    (nodes[1].home / "meta.properties").unlink()
+
+
 def without_directory(node: Node) -> None:
     path = node.home / "meta.properties"
     path.write_text(path.read_text().partition("directory.id")[0])

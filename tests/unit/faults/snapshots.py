@@ -547,7 +547,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault("snapshot_footer_last", "critical", "3", also="log_start_covered",
-       says="No replica at hand has a sound one that reaches the log's start, at offset 6. Before this")  # fmt: skip
+       says="No replica at hand has a sound one that reaches the log's start, at offset 6. Set its log folder")  # fmt: skip
 def _(nodes: list[Node]) -> None:
     _begins_at_6(nodes[2])
     for node in nodes:
@@ -564,7 +564,7 @@ def _another_state(node: Node) -> None:
 @fault("snapshots_agree", "critical", "3", 6, also="log_start_covered",
        says="Nothing tells which of the two is right, and a node that loads the other one")  # fmt: skip
 @fault("log_start_covered", "critical", "2", 0, also="snapshots_agree",
-       says="No replica at hand has a sound one, or could give one. Before this node starts")  # fmt: skip
+       says="No replica at hand has a sound one, or could give one. Set its log folder")  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """One file of an id against another, where the logs do not reach back: neither is to be taken."""
     for node in nodes:
@@ -601,7 +601,7 @@ def _(nodes: list[Node]) -> None:
     "critical",
     "3",
     13,
-    says="No replica at hand has a sound one that reaches the log's start, at offset 6. Before this",
+    says="No replica at hand has a sound one that reaches the log's start, at offset 6. Set its log folder",
 )
 def _(nodes: list[Node]) -> None:
     """Without it the node would not start."""
@@ -649,7 +649,7 @@ def _begins_with_the_last_batch(nodes: list[Node]) -> None:
 
 @fault(
     "log_start_covered", "critical", "3", 0,
-    says="No replica at hand has a sound one, or could give one. Before this node starts, set its log folder aside",
+    says="No replica at hand has a sound one, or could give one. Set its log folder aside",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """A snapshot may not end inside a metadata transaction."""
@@ -679,7 +679,7 @@ fault(
 
 @fault(
     "log_start_covered", "critical", "3", 0, also="committed_data_consistent log_matching",
-    says="No replica at hand has a sound one, or could give one. Before this node starts, set its log folder aside",
+    says="No replica at hand has a sound one, or could give one. Set its log folder aside",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Nor inside a batch."""
