@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.quorum import strays
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.at_hand import AtHand
@@ -127,7 +128,7 @@ class Electorate(AtHand):
     def named_directories(self) -> dict[int, str]:
         """The directory of each voter by the voter set; none below kraft.version 1."""
         members = () if self.voter_set is None else self.voter_set.members
-        return {voter: one for voter, one in members if one}
+        return {voter: one for voter, one in members if one not in (None, ZERO_UUID)}
 
     def is_voter_by_id(self, replica: ReplicaEvidence) -> bool:
         """Whether the voter set names the node, be it with another disk."""

@@ -62,7 +62,7 @@ STEPS: Mapping[str, Callable[[Path, Path, re.Match[str]], None]] = {
     r"Set it aside: the (node then|log) begins": lambda _, file, __: gone(file),
     r"[Dd]elete (it|the file) while the node is stopped": lambda _, file, __: gone(file),
     r"put the log folder of replica (\d+) in the place of its own": _folder,
-    r"set its log folder aside and let it fetch the log again": _anew,
+    r"Set its log folder aside, and start the node when the others have a leader": _anew,
 }
 """Words of a finding → what is done."""
 
