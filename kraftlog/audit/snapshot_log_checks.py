@@ -329,7 +329,8 @@ def _set_aside(quorum: Quorum, one: SnapshotView) -> str:
     """What is done with a snapshot that is not of the log beside it, before its node starts."""
     cut = quorum.cut_off.get(one.path)
     if cut is None:
-        return _in_its_place(quorum, one)
+        is_alone = quorum.by_label[one.replica].is_empty
+        return "Set it aside before the node starts." if is_alone else _in_its_place(quorum, one)
     return f"But it may be the only copy of committed records that were cut from offset {cut.start} on. {_keep(quorum, cut)}"
 
 
