@@ -171,7 +171,8 @@ def _to_do(
     wrong = "A node that loads it goes on with a wrong state. "
     if lost:
         return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}"
-    (newest,) = (each for each in quorum.own_snapshots if each.path == group[-1].path)
+    last = group[-1]
+    newest = next(each for each in quorum.snapshots_of(last.replica) if each.path == last.path)
     others = " That is for the newest of them: set the others aside, too." if group[1:] else ""
     todo = f"{wrong}{instead_of(quorum, newest)}{others}"
     if is_open:

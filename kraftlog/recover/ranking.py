@@ -167,10 +167,8 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     for found in opposed_snapshots(quorum):
         names = {found.replica: found.other, found.other: found.replica}
         if held.label in names and nothing_decides(quorum, found):
-            name, count = (
-                found.path.rpartition("/")[2],
-                counted(found.difference_count, "place"),
-            )
+            name = found.path.rpartition("/")[2]
+            count = counted(found.difference_count, "place")
             yield f"nothing tells whether its {name} is right, or that of {names[held.label]}, which differs in {count}: compare both with a backup"
     if one.damages:
         yield f"{counted(one.damages, 'place')} of its files cannot be read"
