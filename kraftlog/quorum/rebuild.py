@@ -171,10 +171,7 @@ class _Way:
         self._records = FileRecords(redactor, limits, WINDOW_RECORDS, types=None)
         self._held, self.reached, self.known = held, 0, Known(topics)
         self.faults = _Faults(self.known)
-        base = held.base_for(end)
-        # What formatting wrote is no state: its first leader writes it into the log (KIP-1170).
-        is_state = base is not None and base.end_offset > 0
-        self.base = base if is_state and not from_oldest else held.oldest_base_for(end)
+        self.base = held.oldest_base_for(end) if from_oldest else held.base_for(end)
         if self.base is not None:
             count = self.base.record_count
             if go_on(self.faults.take, ahead(self._records.snapshot(self.base)), 0, count) < count:

@@ -58,13 +58,6 @@ def test_state_at_an_offset_and_at_a_time(capsys: Printed) -> None:
     assert len(rows(capsys, "state", LIVE.folder, "--at-time", at)) > 0
 
 
-def test_what_formatting_wrote_is_no_state(capsys: Printed) -> None:
-    """Kafka's MetadataLoader leaves out the snapshot at offset 0, which holds features since 4.4."""
-    folder = Replica("unregistered-4.4", "2").folder
-    assert rows(capsys, "state", folder, "--at", "11") == []
-    assert rows(capsys, "state", folder, "--at", "12", "--type", "FEATURE_LEVEL_RECORD")
-
-
 def test_notes_go_to_stderr(capsys: Printed) -> None:
     run("state", Replica("synthetic-transactions", "0").folder)
     notes = capsys.readouterr().err
