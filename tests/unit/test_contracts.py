@@ -234,7 +234,8 @@ def test_kept_contracts_pass_and_missing_tables_are_skipped(small: Lake) -> None
     named = {table for suite in SUITES for table in suite.tables}
     later = {one.spec.name for one in (*COPIES, *MEASURES, *PLANS)} & named
     assert {"snapshots", "truncation_plan"} <= later
-    assert skipped == {"replicas", "files", "lineages", *later, *state_tables()}
+    told = {"replicas", "files", "lineages", "restore_ranking"}
+    assert skipped == {*told, *later, *state_tables()}
     assert all("not published yet" in (one["detail"] or "") for one in results if one["detail"])
 
 
@@ -257,7 +258,15 @@ def test_a_run_that_was_audited_with_other_limits_says_so(
         {**of, "setting": "lease_seconds", "value": "1"},
     ]
     row = RUN_ROW | {"changed_in_place_count": 0} | Run(load_options(), small, pytest.fail).goes_by
-    publish(small, runs=[row], settings=judged_by, verdicts=[], restart_plan=[], judged=[])
+    publish(
+        small,
+        runs=[row],
+        settings=judged_by,
+        verdicts=[],
+        restart_plan=[],
+        restore_ranking=[],
+        judged=[],
+    )
     same = {"lag_offsets": 5, "load_bytes_per_second": 7}
     options = load_options(same)
     assert audit(Run(options, small, pytest.fail)).exit_code(options) == 0
