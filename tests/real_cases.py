@@ -103,7 +103,7 @@ CASES: dict[str, Case] = {
     ),
     "a log ends inside another copy's batch": case(
         "UnexpectedAppendOffset", "staged", f"{DYNAMIC}::test_a_log_ends_inside_a_batch",
-        ("snapshot_batch_aligned", C, "UnexpectedAppendOffsetException", "set its log folder aside"),
+        ("snapshot_batch_aligned", C, "UnexpectedAppendOffsetException", "Set its log folder aside"),
     ),
     "a log ends inside another copy's batch, without a snapshot": case(
         "UnexpectedAppendOffset", "built", "inside_a_batch",
