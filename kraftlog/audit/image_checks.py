@@ -171,20 +171,21 @@ def _to_do(
     wrong = "A node that loads it goes on with a wrong state. "
     if lost:
         return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}"
-    last = group[-1]
-    newest = next(each for each in quorum.snapshots_of(last.replica) if each.path == last.path)
-    others = " That is for the newest of them: set the others aside, too." if group[1:] else ""
-    todo = f"{wrong}{instead_of(quorum, newest)}{others}"
-    if is_open:
-        todo = (
-            "Nothing tells which of the two is right, and a node that loads the other one goes on with a wrong state. "
-            "Keep both files, and compare them with a backup before a node starts."
-        )
     if alike:
         todo = (
             f"Snapshots of {replicas_text(alike)} differ from it in the same way, and none agrees with it: the log may have been changed, and not they. "
             "Keep all of these files, and compare the log with a backup before a node starts."
         )
+    elif is_open:
+        todo = (
+            "Nothing tells which of the two is right, and a node that loads the other one goes on with a wrong state. "
+            "Keep both files, and compare them with a backup before a node starts."
+        )
+    else:
+        last = group[-1]
+        newest = next(each for each in quorum.snapshots_of(last.replica) if each.path == last.path)
+        others = " That is for the newest of them: set the others aside, too." if group[1:] else ""
+        todo = f"{wrong}{instead_of(quorum, newest)}{others}"
     note = image_note(quorum, group[0])
     return f"{todo} {note}" if note else todo
 

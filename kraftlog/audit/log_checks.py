@@ -274,11 +274,9 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
 def readable(quorum: Quorum) -> Iterator[BadRow]:
     for replica in quorum.replicas:
         # Where no segment lies, one was left out of the copy for all that is known.
-        # Kafka looks at no folder: beside other segments it need not be in the place of one.
-        none_is_read = all(one.problem for one in replica.segments)
-        known = (None, NO_SEGMENT) if none_is_read else (None, NO_SEGMENT, IS_FOLDER)
         segments = replica.segments if replica.is_seen else ()
-        unread = {one.path for one in segments if one.problem not in known}
+        unread = {one.path for one in segments if one.problem not in (None, NO_SEGMENT)}
+        unread -= {one.path for one in replica.passed_over}
         newest = quorum.loaded_snapshot(replica.label)
         refused = {one.path for one in replica.refused_indexes}
         stops = {newest.path} if newest and newest.evidence.problem == IS_FOLDER else set()

@@ -196,7 +196,9 @@ def _committed_voters(quorum: Quorum) -> Coverage:
 )  # fmt: skip
 def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     bounds, too_few, unread = quorum.bounds, too_few_hold(quorum), quorum.unread_voters
-    beside_empty = {one.log.label for one in candidates(quorum, unread) if unread and one.wins}
+    beside_empty = {
+        one.log.label for one in (candidates(quorum, unread) if unread else ()) if one.wins
+    }
     for one in candidates(quorum):
         if one.lacks_from is None:
             continue

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.tabular import texts_of
 from kraftlog.log.batch import ID_SIZE
-from kraftlog.log.directory import NO_SEGMENT, UNLISTED, UNSEEN
+from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, UNLISTED, UNSEEN
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import PULLED_ID, QuorumState, is_directory_id, refused_meta_properties
@@ -300,6 +300,15 @@ class ReplicaEvidence:
         """
         problems = (one.problem or "" for one in self.segments)
         return next((one for one in problems if one.startswith(UNLISTED)), None)
+
+    @property
+    def passed_over(self) -> tuple[SegmentEvidence, ...]:
+        """The segments in whose place a folder lies, beside others: Kafka looks at files alone, and goes
+        on with those (LogLoader.loadSegmentFiles; seen of 4.1.1). Where there are none, it cannot begin.
+        """
+        if all(segment.problem for segment in self.segments):
+            return ()
+        return tuple(segment for segment in self.segments if segment.problem == IS_FOLDER)
 
     @property
     def is_seen(self) -> bool:

@@ -11,10 +11,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kraftlog.plain import offsets_are, offsets_text
-from kraftlog.quorum import epochs
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.divergence import Comparison, DifferingRun
-from kraftlog.quorum.epochs import truncation_offset, vector_of
+from kraftlog.quorum.epochs import common_end, truncation_offset, vector_of
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
@@ -200,18 +199,17 @@ def _row(pair: Pair) -> Row:
     # Of logs without a common offset nothing was compared, so that nothing is the first one's only.
     own = one.rows[one.last >= begins] if comparison.shares_offsets else one.rows[:0]
     vectors = vector_of(one), vector_of(other)
-    common_start = comparison.common_start if comparison.shares_offsets else None
-    common_end = comparison.common_end
-    if common_end is not None and (lacking := _lacking(comparison)) is not None:
-        common_end = max(comparison.common_start, min(common_end, lacking[1].start))
+    alike_until = comparison.common_end
+    if alike_until is not None and (lacking := _lacking(comparison)) is not None:
+        alike_until = max(comparison.common_start, min(alike_until, lacking[1].start))
     return {
         "replica": one.label,
         "other_replica": other.label,
         "kinship": str(pair.kinship),
         "reason": pair.reason,
-        "common_start_offset": common_start,
-        "common_end_offset": common_end,
-        "epochs_agree_until": epochs.common_end(*vectors),
+        "common_start_offset": comparison.common_start if comparison.shares_offsets else None,
+        "common_end_offset": alike_until,
+        "epochs_agree_until": common_end(*vectors),
         "difference_count": len(runs),
         "difference_start_offset": first.start if first else None,
         "difference_end_offset": runs[-1].end if runs else None,

@@ -8,12 +8,14 @@ does not count, and no snapshot whose state the records or most copies contradic
 of clusters rebuilt from disks (strimzi#12583, redpanda 5312, KAFKA-14205).
 """
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kraftlog.audit.grouping import nothing_decides, opposed_snapshots
 from kraftlog.plain import counted, offsets_text
+from kraftlog.quorum.evidence import ImageComparison
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -23,12 +25,12 @@ from kraftlog.relations import Row
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What one replica's own files give: states from `first` to `last` (both included), the latter
-    of `epoch`; none where `first` is None. `limit` is how far its log counts, `unfit` says of its
-    snapshots which ones no node should load, and why.
+    of `epoch`; none where `first` is None. `limit` is how far its log counts, `against` says what the
+    records or other copies hold against its snapshots.
     """
 
     held: Held
-    unfit: Mapping[str, str]
+    against: tuple[str, ...]
     first: int | None
     last: int | None
     epoch: int
@@ -47,8 +49,10 @@ class Offer:
 
 def restore_rows(quorum: Quorum) -> Iterator[Row]:
     """A row per replica of the quorum, the best one first."""
-    unfit = _unfit(quorum)
-    candidates = [_candidate(quorum, log, unfit) for log in quorum.peers]
+    opposed = [(one, nothing_decides(quorum, one)) for one in opposed_snapshots(quorum)]
+    unfit = _unfit(quorum, [one for one, is_open in opposed if not is_open])
+    either = _either([one for one, is_open in opposed if is_open])
+    candidates = [_candidate(quorum, log, unfit, either[log.label]) for log in quorum.peers]
     for rank, one in enumerate(sorted(candidates, key=lambda one: one.order), 1):
         yield _row(quorum, rank, one)
 
@@ -62,24 +66,40 @@ def counts_until(quorum: Quorum, log: LogView) -> int:
     return min(ends)
 
 
-def _unfit(quorum: Quorum) -> dict[str, str]:
+def _unfit(quorum: Quorum, wrong: Iterable[ImageComparison]) -> dict[str, str]:
     """The snapshots whose load fails or gives a wrong state, by path, and why."""
-    wrong = {
+    return {
         one.path: f"it differs from {one.basis} in {counted(one.difference_count, 'place')}"
-        for one in opposed_snapshots(quorum)
-        if not nothing_decides(quorum, one)
-    }
-    return wrong | {
+        for one in wrong
+    } | {
         path: f"Kafka stops at a record of it: {one.detail}"
         for path, one in quorum.refusals.items()
     }
 
 
-def _candidate(quorum: Quorum, log: LogView, unfit: Mapping[str, str]) -> Offer:
+def _either(open_ones: Iterable[ImageComparison]) -> defaultdict[str, list[str]]:
+    """What is to be said, by replica, of two snapshots of one id of which nothing tells which is right."""
+    told: defaultdict[str, list[str]] = defaultdict(list)
+    for one in open_ones:
+        name, count = one.path.rpartition("/")[2], counted(one.difference_count, "place")
+        for label, other in ((one.replica, one.other), (one.other, one.replica)):
+            told[label].append(
+                f"nothing tells whether its {name} is right, or that of {other}, which differs in {count}: compare both with a backup"
+            )
+    return told
+
+
+def _candidate(
+    quorum: Quorum, log: LogView, unfit: Mapping[str, str], either: Iterable[str]
+) -> Offer:
     held, limit = Held.by(quorum, log), counts_until(quorum, log)
-    fit = tuple(one for one in held.snapshots if one.path not in unfit)
-    own = {one.path: unfit[one.path] for one in held.snapshots if one.path in unfit}
-    held = replace(held, snapshots=fit)
+    left_out = (
+        f"its snapshot {one.evidence.name} does not count: {unfit[one.path]}"
+        for one in held.snapshots
+        if one.path in unfit
+    )
+    own = (*left_out, *either)
+    held = replace(held, snapshots=tuple(one for one in held.snapshots if one.path not in unfit))
     ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
     damages = _damages(quorum, log)
     if not ranges:
@@ -162,14 +182,7 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
     cut = quorum.cut_off_of(held.label)
     if cut is not None:
         yield f"its snapshot {cut.snapshot.evidence.name} may be the only copy of committed records that were cut: it is left out, and is to be kept"
-    for path, why in one.unfit.items():
-        yield f"its snapshot {path.rpartition('/')[2]} does not count: {why}"
-    for found in opposed_snapshots(quorum):
-        names = {found.replica: found.other, found.other: found.replica}
-        if held.label in names and nothing_decides(quorum, found):
-            name = found.path.rpartition("/")[2]
-            count = counted(found.difference_count, "place")
-            yield f"nothing tells whether its {name} is right, or that of {names[held.label]}, which differs in {count}: compare both with a backup"
+    yield from one.against
     if one.damages:
         yield f"{counted(one.damages, 'place')} of its files cannot be read"
     role = quorum.role(held.log.evidence)

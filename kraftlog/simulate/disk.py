@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from kraftlog.log import names
-from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT
+from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.log.fault import KEPT_KINDS, FaultKind
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import listed, offsets_are, voters_text
@@ -162,8 +162,9 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
         if names.is_refused(name := path.rpartition("/")[2]):
             yield f"{name} is not a name that Kafka can parse"
     found = [fault.kind for segment in one.segments for fault in segment.faults]
+    passed_over = {segment.path for segment in one.passed_over}
     for segment in one.segments if FaultKind.UNREADABLE in found else ():
-        if segment.problem not in (None, NO_SEGMENT) and segment not in _folders(one):
+        if segment.problem not in (None, NO_SEGMENT) and segment.path not in passed_over:
             yield f"{segment.called} cannot be read: {segment.problem}"
     for segment in one.segments:
         if segment.swap_stop is not None:
@@ -181,14 +182,6 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
     named = one.partition_metadata.value if one.partition_metadata is not None else None
     if named and named["topic_id"] != names.METADATA_TOPIC_ID:
         yield f"partition.metadata names another topic id, {named['topic_id']}"
-
-
-def _folders(one: ReplicaEvidence) -> list[SegmentEvidence]:
-    """The segments in whose place a folder lies: Kafka looks at files alone, and goes on with the
-    others (LogLoader.loadSegmentFiles; seen of 4.1.1). Where there are none, it cannot begin there.
-    """
-    found = [segment for segment in one.segments if segment.problem == IS_FOLDER]
-    return [] if all(segment.problem for segment in one.segments) else found
 
 
 def _out_of_reach(one: ReplicaEvidence, end_row: int) -> Iterator[str]:
@@ -284,7 +277,7 @@ def _issues(
 def _notes(log: LogView, end_row: int) -> Iterator[str]:
     if log.unread == NO_SEGMENT:
         yield f"{NO_SEGMENT}; Kafka begins an empty log there"
-    for segment in _folders(log.evidence):
+    for segment in log.evidence.passed_over:
         yield f"{segment.name} is a folder, and Kafka passes over it without its records"
     for hole in log.holes:
         if hole.row < end_row:

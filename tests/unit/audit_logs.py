@@ -6,10 +6,11 @@
 
 import json
 import os
+import shutil
 import struct
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -419,6 +420,22 @@ def quorum(root: Path) -> list[Node]:
     for node in nodes:
         node.write(healthy_log())
     return nodes
+
+
+def change_snapshot(node: Node) -> None:
+    """The topic a has another name in its snapshot at offset 6."""
+    stored = [replace(healthy_log()[1], values=(topic("z", 1),)), healthy_log()[3]]
+    node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+
+
+def begun_apart(root: Path, held: Collection[int]) -> None:
+    """Some of the voters, whose logs begin at their snapshots; the first one's was changed."""
+    for node in quorum(root):
+        node.segment(0).unlink()
+        if node.node_id not in held:
+            shutil.rmtree(node.home)
+        elif node.node_id == 1:
+            change_snapshot(node)
 
 
 NO_PRODUCERS = bytes.fromhex("0001 48674bc7 00000000")

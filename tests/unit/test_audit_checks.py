@@ -732,7 +732,7 @@ def test_what_is_nearest_to_a_fault_is_none(one: Fault, tmp_path: Path) -> None:
 def test_who_does_what_a_finding_says_has_settled_it(audited: Audited, tmp_path: Path) -> None:
     """It is gone then, and nothing that was sound is critical."""
     done: set[str] = set()
-    for one in FAULTS:
+    for place, one in enumerate(FAULTS):
         before = audited(one)
         bad = {(row.check, row.row.replica) for row in before.result.findings}
         for number, finding in enumerate(before.result.findings):
@@ -740,7 +740,7 @@ def test_who_does_what_a_finding_says_has_settled_it(audited: Audited, tmp_path:
             if words is None or finding.severity == "info":
                 continue
             done.add(words)
-            root = tmp_path / f"{FAULTS.index(one)}-{number}"
+            root = tmp_path / f"{place}-{number}"
             shutil.copytree(before.root, root, symlinks=True)
             follow(root, moved(finding, before.root, root), words)
             after = audit(root, limits=one.limits).findings

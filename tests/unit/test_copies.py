@@ -3,7 +3,6 @@ changes of the voter set, on small quorums whose answers are known by hand, and 
 """
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,8 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    begun_apart,
+    change_snapshot,
     elected_without,
     healthy_log,
     leader_change,
@@ -345,13 +346,7 @@ def test_a_snapshot_that_others_contradict_is_nothing_to_begin_with(
     tmp_path: Path, held: tuple[int, ...], order: list[str]
 ) -> None:
     """Where nothing decides between two, either is told."""
-    for node in quorum(tmp_path):
-        node.segment(0).unlink()
-        if node.node_id not in held:
-            shutil.rmtree(node.home)
-        elif node.node_id == 1:
-            stored = [replace(healthy_log()[1], values=(topic("z", 1),)), healthy_log()[3]]
-            node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+    begun_apart(tmp_path, held)
     rows = ranked(quorum_of(tmp_path, replay=True))
     assert [row["replica"] for row in rows] == order
     told = {row["replica"]: " | ".join(row["reasons"]) for row in rows}
@@ -365,9 +360,7 @@ def test_a_snapshot_that_others_contradict_is_nothing_to_begin_with(
 
 def test_a_snapshot_that_the_log_contradicts_is_left_out(tmp_path: Path) -> None:
     """What the log leads up to from offset 0 needs no snapshot."""
-    node = quorum(tmp_path)[0]
-    stored = [replace(healthy_log()[1], values=(topic("z", 1),)), healthy_log()[3]]
-    node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+    change_snapshot(quorum(tmp_path)[0])
     rows = ranked(quorum_of(tmp_path, replay=True))
     (row,) = (one for one in rows if one["replica"] == "1")
     assert row["snapshot_path"] is None

@@ -33,11 +33,11 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    begun_apart,
     healthy_log,
     leader_change,
     quorum,
     snapshot,
-    topic,
 )
 from tests.unit.test_directory import as_nobody
 
@@ -371,13 +371,7 @@ def test_a_recovery_begins_with_the_snapshot_that_most_copies_have(
     tmp_path: Path, held: tuple[int, ...], begins_with: str
 ) -> None:
     """Where no log leads up to it, nothing else tells that one of them was changed."""
-    for node in quorum(tmp_path):
-        node.segment(0).unlink()
-        if node.node_id not in held:
-            shutil.rmtree(node.home)
-        elif node.node_id == 1:
-            stored = [replace(healthy_log()[1], values=(topic("z", 1),)), healthy_log()[3]]
-            node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000))
+    begun_apart(tmp_path, held)
     found = recovered(quorum_of(tmp_path))
     assert found.snapshot_of == begins_with
     others = [one for one in unknown(found) if one.startswith("Whether the snapshot of")]
