@@ -110,13 +110,15 @@ def cold_boot(folder: Path) -> Quorum:
 
 def test_a_cold_boot_without_commit(tmp_path: Path) -> None:
     """Who is elected has nobody who fetches from it: but for a follower that knows the leader from
-    its own settings, so that it may take more than one attempt. One that has noted the epoch, and
+    its own settings, so that every other attempt or so fails. One that has noted the epoch, and
     not yet appended its first batch, has fetched too: its disk is that of one which has lost it.
     """
-    for attempt in range(5):
+    for attempt in range(20):
         quorum = cold_boot(tmp_path / f"nodes-{attempt}")
         if sum(log_size(one) > 0 or led(one) > 0 for one in quorum.controllers) == 1:
             break
+    else:
+        raise AssertionError("a follower has fetched in every attempt")
     # All nodes had ended before their disks were copied.
     at_once = replace(default_thresholds(), copy_skew_ms=1)
     result = audit(quorum.capture(tmp_path / "copies"), thresholds=at_once)
