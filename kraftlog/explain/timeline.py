@@ -124,8 +124,7 @@ def timeline(
     log = sorted(accesses, key=lambda one: one.timestamp)
     for one in moments:
         names.take(one.changes)
-        # What goes with a topic is told after it.
-        changes = tuple(sorted(subject.of(one.changes), key=lambda each: each.table != "topics"))
+        changes = tuple(sorted(subject.of(one.changes), key=_place))
         if subject.kind == "offsets":
             if not subject.first <= one.offset < subject.end or one.record_type == SNAPSHOT:
                 continue
@@ -244,9 +243,15 @@ def between(before: Held, after: Held) -> Net:
 
 def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
     """Those that change something, table by table."""
-    order = {name: index for index, name in enumerate(TABLE)}
-    told = (one for one in changes if one.before != one.after)
-    return tuple(sorted(told, key=lambda one: (order[one.table], str(one.key))))
+    return tuple(sorted((one for one in changes if one.before != one.after), key=_place))
+
+
+def _place(one: Change) -> tuple[int, Any]:
+    """Where a change is told: table by table, topics first, and by its key."""
+    return _ORDER[one.table], natural(str(one.key))
+
+
+_ORDER = {name: index for index, name in enumerate(TABLE)}
 
 
 History = Callable[[Subject], tuple[KnownHistory, Iterator[Moment]]]

@@ -3,7 +3,8 @@ of a range of offsets each record.
 
 In: a lake and a subject. Out: the `Moment`s that `explain` would read from the files, and what the
 newest run knew of leaders and committed offsets. Rows are filtered where they are read. A version's
-end names no record: where several types could be meant, the records at that offset tell which.
+end names no record: where several types could be meant, the records at that offset tell which; of
+what a transaction made visible, when it was written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +27,8 @@ from kraftlog.quorum.holdings import Range, untold
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.relations import Row
 from kraftlog.state.arrow_events import in_offset_order
-from kraftlog.state.declare import Data, Delete, Put, Replace, StateTable
-from kraftlog.state.history import SHOWN, VALIDITY
+from kraftlog.state.declare import Data, Delete, Key, Put, Replace, StateTable
+from kraftlog.state.history import SHOWN, VALIDITY, HeldVersions
 from kraftlog.state.state import Change
 from kraftlog.state.tables import TABLE, TABLES, TRANSACTION_TYPES
 from kraftlog.tables.lake import Lake
@@ -135,8 +136,8 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
     if is_range:
         chosen = (ds.field("offset") >= subject.first) & (ds.field("offset") < subject.end)
     else:
-        removals = sorted({one.offset - 1 for one in found if one.record_type is None})
-        chosen = ds.field("offset").isin(pa.array(removals, pa.int64()))
+        unclear = sorted({one.told_by for one in found if one.is_unclear})
+        chosen = ds.field("offset").isin(pa.array(unclear, pa.int64()))
     records = _Records(lake, run_id, chosen)
     for lineage in sorted(forks, key=lambda name: (name != MAIN, name)):
         at: dict[tuple[int, int], list[_Step]] = {}
@@ -148,24 +149,26 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
             replace(one, batch_leader_epoch=_epoch_at(epochs, one, frozenset(forks)))
             for one in told
         ]
-        if is_range or any(one.record_type == REMOVAL for one in told):
+        if is_range or any(one.is_unclear for steps in at.values() for one in steps):
             known = [
                 (row["start_offset"], row["end_offset"])
                 for row in stretches
                 if row["lineage"] == lineage
             ]
             every = list(records.moments(lineage, forks, known))
-            types = {one.offset: one.record_type for one in every}
-            told = [_named(one, types) for one in told]
+            written = {one.offset: one for one in every}
+            told = [_as_written(one, written.get(one.offset)) for one in told]
             told = _with_records(told, every) if is_range else told
         yield from told
 
 
-def _named(one: Moment, types: Mapping[int, str]) -> Moment:
-    """A removal with the type of the record at its offset, where that is not a transaction's end."""
-    found = types.get(one.offset, REMOVAL)
-    is_told = one.record_type != REMOVAL or found in TRANSACTION_TYPES
-    return one if is_told else replace(one, record_type=found)
+def _as_written(one: Moment, record: Moment | None) -> Moment:
+    """A moment with the time and the type of the record that made it, where that is at hand: a
+    removal's is not where a transaction's end made it visible.
+    """
+    if record is None or one.record_type == SNAPSHOT or record.record_type in TRANSACTION_TYPES:
+        return one
+    return replace(one, timestamp=record.timestamp, record_type=record.record_type)
 
 
 def _with_records(told: list[Moment], every: list[Moment]) -> list[Moment]:
@@ -284,6 +287,16 @@ class _Step:
         """From where on it is seen, and the record that made it."""
         return self.offset, -1 if self.record_offset is None else self.record_offset
 
+    @property
+    def told_by(self) -> int:
+        """The offset of the record that tells what this does not."""
+        return self.offset - 1 if self.record_offset is None else self.record_offset
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether its record's type is not known, or when it was written, within a transaction."""
+        return self.record_type is None or self.record_offset not in (None, self.offset - 1)
+
     def is_after(self, fork: int) -> bool:
         """Whether it is not of the shared lineage, below a fork: what the fork's base snapshot holds
         stands at the fork itself.
@@ -292,8 +305,6 @@ class _Step:
 
 
 def _moment(lineage: str, steps: list[_Step]) -> Moment:
-    order = {name: index for index, name in enumerate(TABLE)}
-    steps = sorted(steps, key=lambda one: order[one.change.table])
     told = next((one for one in steps if one.record_type is not None), steps[0])
     is_base = told.record_offset is None and told.record_type is not None
     return Moment(
@@ -349,16 +360,16 @@ def _config_of(kind: int, name: str | None) -> ds.Expression:
 def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[_Step]:
     rows = lake.rows(table, chosen=chosen)
     when = rows.select(["lineage", *(one.name for one in VALIDITY)]).to_pylist()
-    versions: dict[tuple[str, Any], list[tuple[Row, Data]]] = {}
-    for row, value in zip(when, SHOWN[table].values(rows), strict=True):
-        key = row["lineage"], TABLE[table].key_of(value)
-        versions.setdefault(key, []).append((row, value))
-    for (lineage, key), held in versions.items():
+    versions: dict[tuple[str, str, Key], list[tuple[Row, Data]]] = {}
+    for row, one in zip(when, HeldVersions(table, rows).objects, strict=True):
+        key = row["lineage"], one.table, one.key
+        versions.setdefault(key, []).append((row, one.value))
+    for (lineage, name, key), held in versions.items():
         held.sort(key=lambda pair: pair[0]["valid_from_offset"])
-        yield from _of_object(table, lineage, key, held)
+        yield from _of_object(name, lineage, key, held)
 
 
-def _of_object(table: str, lineage: str, key: Any, held: list[tuple[Row, Data]]) -> Iterator[_Step]:
+def _of_object(table: str, lineage: str, key: Key, held: list[tuple[Row, Data]]) -> Iterator[_Step]:
     for index, (row, value) in enumerate(held):
         before = held[index - 1] if index else None
         follows = before is not None and before[0]["valid_to_offset"] == row["valid_from_offset"]
