@@ -124,7 +124,7 @@ def _opened(chosen: argparse.Namespace) -> Quorum:
         raise UsageError("with --input say --from N --to M, two offsets, the lower one first")
     options = options_of(chosen)
     with waiting("changes"):
-        return collected(options.input, options, decodes=False)
+        return collected(options.input, options)
 
 
 def _of_files(chosen: argparse.Namespace, quorum: Quorum) -> Iterator[Row]:

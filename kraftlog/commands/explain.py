@@ -109,7 +109,7 @@ def _lake_history(path: str) -> tuple[History, Iterable[Row]]:
 def _opened(chosen: argparse.Namespace) -> tuple[History, Iterable[Row]]:
     options = options_of(chosen)
     with waiting("explain"):
-        quorum = collected(options.input, options, decodes=False)
+        quorum = collected(options.input, options)
     return file_history(quorum, redactor_of(options)), fault_rows(quorum)
 
 

@@ -53,14 +53,10 @@ PLAN = family(
 NOT_SHOWN = "Whether it loses records of its own cannot be seen: no log of a newer epoch at hand reaches down to its end."
 
 
-def _print(
-    chosen: argparse.Namespace, rows: Callable[[Quorum], Iterable[Row]], *, decodes: bool = False
-) -> int:
-    """Print the rows of a plan. It `decodes` where it asks what is committed, which metadata may prove,
-    or whether every record can be decoded; the others look at batch headers and control records only.
-    """
+def _print(chosen: argparse.Namespace, rows: Callable[[Quorum], Iterable[Row]]) -> int:
+    """Print the rows of a plan."""
     options = options_of(chosen)
-    quorum = collected(options.input, options, decodes=decodes)
+    quorum = collected(options.input, options)
     found = list(rows(quorum))
     print_rows((*found, *fault_rows(quorum)), chosen.format)
     return 0
@@ -107,7 +103,7 @@ def _truncation(chosen: argparse.Namespace) -> int:
                 in_words = NOT_SHOWN
             yield row | {"lost": in_words if chosen.format == "table" else lost}
 
-    return _print(chosen, rows, decodes=True)
+    return _print(chosen, rows)
 
 
 def _with_dialect(parser: argparse.ArgumentParser) -> None:
@@ -132,7 +128,7 @@ def _fetch(chosen: argparse.Namespace) -> int:
     examples="kraftlog plan boot --input replicas/",
 )
 def _boot(chosen: argparse.Namespace) -> int:
-    return _print(chosen, boot_rows, decodes=True)
+    return _print(chosen, boot_rows)
 
 
 @command(
@@ -149,7 +145,7 @@ def _election(chosen: argparse.Namespace) -> int:
             )
         return election_rows(quorum, Dialect(chosen.dialect))
 
-    return _print(chosen, rows, decodes=True)
+    return _print(chosen, rows)
 
 
 def _over_link(parser: argparse.ArgumentParser) -> None:

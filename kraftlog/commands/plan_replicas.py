@@ -191,7 +191,7 @@ def _other_rows(chosen: argparse.Namespace) -> Any:
 
 def _quorum(options: Options) -> Quorum:
     if options.input:
-        return collected(options.input, options, decodes=False)
+        return collected(options.input, options)
     from kraftlog.pipeline.run import Run
     from kraftlog.tables.place import lake_at
 

@@ -19,7 +19,6 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded, read_batch
 from kraftlog.log import names
 from kraftlog.log.batch import (
-    CONTROL,
     LENGTH_POSITION,
     MAGIC_POSITION,
     PREFIX_SIZE,
@@ -73,14 +72,10 @@ PlacedTypes = tuple[int, list[TypeCount] | None]
 
 @dataclass
 class Collector:
-    """Reads replicas one after the other; knows every batch that it has seen by its id.
-
-    With `only_controls`, nothing but control batches is decoded.
-    """
+    """Reads replicas one after the other; knows every batch that it has seen by its id."""
 
     limits: Limits
     redactor: Redactor
-    only_controls: bool = False
     contents: list[Content] = field(default_factory=list)
     _known: dict[str, int] = field(default_factory=dict)
     _types: dict[str, list[TypeCount]] = field(default_factory=dict)
@@ -221,11 +216,8 @@ class Collector:
             yield int(window.batches.positions[row]), self._types[ids[row]]
 
     def _chosen(self, window: Window) -> list[int]:
-        """The sound batches of a window whose records are looked at."""
-        chosen = window.batches.crc_valid
-        if self.only_controls:
-            chosen = chosen & (window.batches.headers["attributes"] & CONTROL != 0)
-        return np.flatnonzero(chosen).tolist()
+        """The sound batches of a window, whose records are looked at."""
+        return np.flatnonzero(window.batches.crc_valid).tolist()
 
     def _indexes(self, window: Window) -> list[int]:
         valid = window.batches.crc_valid.tolist()

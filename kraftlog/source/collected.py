@@ -19,28 +19,18 @@ from kraftlog.source.task_settings import limits_of, redactor_of
 from kraftlog.state.image import Image
 
 
-def collected(
-    roots: Sequence[str],
-    options: Options,
-    redactor: Redactor | None = None,
-    *,
-    decodes: bool = True,
-) -> Quorum:
-    """The quorum below some roots; only batch headers and control records of it unless it
-    `decodes`.
+def collected(roots: Sequence[str], options: Options, redactor: Redactor | None = None) -> Quorum:
+    """The quorum below some roots.
 
     Raises InputError where no copy lies there, or the describe is of another cluster.
     """
     redactor = redactor or redactor_of(options)
-    return quorum_of(find_replicas(roots), options, redactor, decodes=decodes)
+    return quorum_of(find_replicas(roots), options, redactor)
 
 
-def quorum_of(
-    found: Sequence[Replica], options: Options, redactor: Redactor, *, decodes: bool = True
-) -> Quorum:
+def quorum_of(found: Sequence[Replica], options: Options, redactor: Redactor) -> Quorum:
     """The same of replicas that were found before."""
-    collector = Collector(limits_of(options, redactor), redactor, only_controls=not decodes)
-    return quorum_by(collector, found, options)
+    return quorum_by(Collector(limits_of(options, redactor), redactor), found, options)
 
 
 def quorum_by(collector: Collector, found: Sequence[Replica], options: Options) -> Quorum:

@@ -11,6 +11,7 @@ from kraftlog.cli import main
 from kraftlog.commands.faults import tell_faults
 from kraftlog.explain.authorizer import read_accesses
 from kraftlog.explain.words import sentences
+from kraftlog.quorum.model import WAITS_LEVEL
 from kraftlog.state.shapes import LOST, UNASSIGNED
 from kraftlog.state.state import Change
 from tests.unit.audit_logs import (
@@ -20,6 +21,7 @@ from tests.unit.audit_logs import (
     Node,
     acl,
     config,
+    feature,
     healthy_log,
     healthy_state,
     leader_change,
@@ -68,6 +70,19 @@ def test_what_a_majority_of_the_older_side_holds_is_not_called_uncommitted(
     sides(tmp_path, {1, 3}, NEW)
     told = explained(capsys, "8-10", "--input", str(tmp_path))
     assert states(told)["1"] == {"not known to be committed"}
+
+
+def test_what_a_level_of_metadata_version_proves_to_be_committed_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its leader writes no metadata before the first record of its epoch is committed."""
+    node = Node(tmp_path, 1)
+    node.write([leader_change(0, 1, 1), Batch(1, 1, (feature("metadata.version", WAITS_LEVEL),))])
+    node.checkpoint(6, 1).unlink()
+    told = explained(capsys, "0-1", "--input", str(tmp_path)).splitlines()
+    (first, second) = (one for one in told if "  epoch 1" in one)
+    assert first.endswith("  committed")
+    assert second.endswith("  not known to be committed")
 
 
 @pytest.mark.parametrize(

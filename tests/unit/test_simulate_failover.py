@@ -197,7 +197,7 @@ def test_what_a_rule_costs_at_the_rates_of_the_log(tmp_path: Path) -> None:
     make a day; two followers.
     """
     healthy(tmp_path)
-    found = collected([str(tmp_path)], load_options(), decodes=False)
+    found = collected([str(tmp_path)], load_options())
     costs = {
         row["rule"]: row["cost_ms_per_day"] for row in failover_rows(failover(found, "1"), 0.0003)
     }

@@ -202,7 +202,7 @@ def test_a_damaged_batch_makes_the_node_drop_what_follows(tmp_path: Path) -> Non
     assert truncations["2", "1"]["truncation_offset"] == 9
     assert elections["1"]["lacks_committed_from_offset"] == 9
     assert elections["1"]["can_win"] is False
-    found = collected([str(tmp_path)], load_options(), decodes=False)
+    found = collected([str(tmp_path)], load_options())
     assert [(row["fault"], row["position"]) for row in fault_rows(found)] == [("batch_crc", before)]
 
 
@@ -220,7 +220,7 @@ def test_a_missing_segment_is_not_noticed_by_kafka_but_told(tmp_path: Path) -> N
 def test_records_of_a_file_that_is_gone_are_counted_as_unreadable(tmp_path: Path) -> None:
     """Of 1, as a leader's whole log is cut that began elsewhere: six records in each segment."""
     (node, *_) = quorum(tmp_path)
-    found = collected([str(tmp_path)], load_options(), decodes=False)
+    found = collected([str(tmp_path)], load_options())
     node.segment(0).unlink()
     log = found.by_label["1"]
     assert lost_types(log, log.rows, counted_in_files(Limits())) == {
