@@ -247,19 +247,19 @@ def _ranges(found: Health) -> dict[tuple[str, int], dict[str, range]]:
     }
 
 
-def _unsupported(found: Health) -> Iterator[tuple[str, list[str]]]:
-    """Each finalized feature at a level that registered nodes do not support, and these; to Kafka
-    (QuorumFeatures) a feature that a node does not name is one at level 0.
+def _unsupported(found: Health) -> Iterator[tuple[str, dict[str, int]]]:
+    """Each finalized feature at a level that registered nodes do not support, and these in words, with
+    their ids; to Kafka (QuorumFeatures) a feature that a node does not name is one at level 0.
     """
     every = _ranges(found)
     for feature, level in sorted(found.levels.items()):
-        nodes = [
-            f"{kind} {node} ({f'{levels[0]} to {levels[-1]}' if levels else 'no level'})"
+        nodes = {
+            f"{kind} {node} ({f'{levels[0]} to {levels[-1]}' if levels else 'no level'})": node
             for (kind, node), known in every.items()
             if known and level not in (levels := known.get(feature, range(0)))
-        ]
+        }
         if nodes:
-            yield feature, sorted(nodes)
+            yield feature, dict(sorted(nodes.items()))
 
 
 def _no_node(quorum: Quorum, found: Health) -> Reason:
@@ -328,12 +328,13 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for feature, nodes in unsupported.items():
         yield row(
             found,
-            f"The {feature} is {found.levels[feature]}, but these nodes do not support it: {some(nodes, TOLD)}. Such a node refuses to start. "
+            f"The {feature} is {found.levels[feature]}, but these nodes do not support it: {some(list(nodes), TOLD)}. Such a node refuses to start. "
             "Install a version there that supports it.",
             "warning",
             feature=feature,
             finalized=found.levels[feature],
-            behind=nodes,
+            behind=list(nodes),
+            refused_by=sorted({*nodes.values()}),
         )
 
 

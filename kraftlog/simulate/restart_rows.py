@@ -40,7 +40,7 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     criticals = 0
     for one in findings:
         criticals += one.severity == "critical"
-        if one.severity == "critical" or "stops" in one.row.evidence:
+        if one.severity == "critical" or {"stops", "refused_by"} & one.row.evidence.keys():
             reason = f"{head(one.row.message, quorum.by_label)} ({one.check})"
             for label in _about(quorum, one):
                 bad.setdefault(label, reason)
@@ -71,10 +71,13 @@ def criticals_are(count: int) -> str:
 
 def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:
     """The replicas that must not start for a finding: of a record at which nodes stop, all such nodes
-    that hold it. Another one of the history that all share is about none of them; one of two folders
+    that hold it; of a level of a feature, the nodes that do not support it. Another one of the history that all share is about none of them; one of two folders
     that nothing tells apart is about either.
     """
     label, offset = finding.row.replica, finding.row.offset
+    refused_by = finding.row.evidence.get("refused_by", ())
+    if refused_by:
+        return tuple(one.label for one in quorum.logs if one.evidence.node_id in refused_by)
     if label is None or label not in quorum.by_label:
         return ()
     stops = finding.row.evidence.get("stops")

@@ -1752,6 +1752,22 @@ def test_a_record_that_stops_controllers_stops_no_broker(check: str, tmp_path: P
     }  # fmt: skip
 
 
+def test_a_node_that_does_not_support_the_level_of_a_feature_may_not_restart(
+    tmp_path: Path,
+) -> None:
+    """Voter 2 registered with older software; the others support that level."""
+    registered = [controller(1, 25), controller(2, 20), controller(3, 25)]
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (level(25), *registered), None, LATER))
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    rows = {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    assert {label: row["verdict"] for label, row in rows.items()} == {
+        "1": "safe", "2": "unsafe", "3": "safe",
+    }  # fmt: skip
+    assert rows["2"]["reason"].startswith("The metadata.version is 25, but these nodes do not")
+    assert rows["2"]["reason"].endswith("(features_upgradable)")
+
+
 def test_what_is_wrong_in_the_history_and_stops_nobody_lets_all_nodes_wait(tmp_path: Path) -> None:
     """It is of no copy more than of another one that the state is wrong."""
     for node in quorum(tmp_path):

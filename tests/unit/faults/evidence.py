@@ -71,6 +71,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "features_recorded": {},
     "features_upgradable": {
         "feature": str, "finalized": int, "behind": [str], "supported_by_all": int,
+        "refused_by": [int],
     },
     "file_readable": {"kind": str, "problem": str},
     "folders_match_topics": {

@@ -295,6 +295,10 @@ fault("features_upgradable", "warning", says="share.version is 1, but", sound=so
 fault("record_replays", "warning", says="kraft.version to level -1", sound=sound)(
     cluster(*RUNNING, level(-1, "kraft.version"))
 )
+fault(
+    "record_replays", "warning", sound=cluster(*ON_DISKS, level(17)),
+    says="from 20 to 16, at which Kafka cannot write what the state holds: logDirs needs",
+)(cluster(*ON_DISKS, level(16)))  # fmt: skip
 
 
 def voters(
