@@ -338,6 +338,41 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
+def _no_topic(quorum: Quorum, found: Health) -> Reason:
+    return None if found.topic_names else "no topic is there"
+
+
+@health_check(
+    "topic_configs_taken", "warning", "state", "KAFKA-19080",
+    "brokers take the numbers in the configs of all topics",
+    action="watch", nothing=_no_topic,
+    meaning="""A topic has a config whose value Kafka's brokers do not take. A broker reads the
+    configs of all topics when it starts, and ends there (Error starting LogManager), whoever
+    holds the topic's partitions. From Kafka 4.1 on segment.bytes of a topic is at least 1 MiB: a
+    topic with less, which brokers up to 4.0 take, stops each broker that is upgraded.""",
+    advice="""Set the config anew, or delete it, with kafka-configs before any broker restarts.""",
+)  # fmt: skip
+def configs_taken(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    if not found.refused_configs:
+        return
+    told = [f"{one.topic}: {one.name}={one.value}" for one in found.refused_configs]
+    is_old, able = all(one.is_old for one in found.refused_configs), newest_levels(found)
+    refused_by = [
+        one for one in found.brokers if not is_old or able.get(("broker", one), 0) >= MV_4_1_IV0
+    ]
+    yield row(
+        found,
+        f"{counted(len(told), 'config')} of topics that Kafka does not take: {some(told, TOLD)}. "
+        f"No broker{' of Kafka 4.1 or newer' if is_old else ''} starts with that, whoever holds the partitions. "
+        f"Set it anew with kafka-configs before any broker {'restarts' if refused_by else 'is upgraded'}.",
+        configs=[one._asdict() for one in found.refused_configs],
+        refused_by=sorted(refused_by),
+    )
+
+
+MV_4_1_IV0 = 26
+
+
 def _no_scram(quorum: Quorum, found: Health) -> Reason:
     removes = any(not one.is_set for one in found.past.scram.values())
     return None if removes else "no record at hand removes a SCRAM user"

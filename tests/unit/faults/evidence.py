@@ -234,6 +234,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "other_name": str, "deleted": int,
         "kind": str, "stops": str, "same_bytes_on": [str], "other_bytes_on": [str],
     },
+    "topic_configs_taken": {
+        "configs": [{"topic": str, "name": str, "value": str, "is_old": bool}], "refused_by": [int],
+    },
     "transactions_well_formed": {
         "batch_id": str, "record_index": int, "replicas": [str], "stops": str,
     },
