@@ -1727,6 +1727,19 @@ def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
     assert all(row["reason"].endswith(f"({check})") for row in rows if row["replica"] != "3")
 
 
+def test_who_begins_with_a_snapshot_behind_a_record_does_not_stop_there(tmp_path: Path) -> None:
+    for node in quorum(tmp_path):
+        node.append(STOPPING["references_exist"])
+        if node.node_id != 3:
+            node.checkpoint(13, 2).write_bytes(snapshot(healthy_state(), 2, LATER))
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    rows = {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    assert {label: row["verdict"] for label, row in rows.items()} == {
+        "1": "safe", "2": "safe", "3": "unsafe",
+    }  # fmt: skip
+    assert rows["1"]["reason"].startswith("safe, once the critical finding is settled")
+
+
 CONTROLLERS_STOP = {
     "producer_ids_increase": Batch(12, 2, (producer_ids(1),), None, LATER),
     "topic_identity_unique": Batch(12, 2, (topic("a", 8),), None, LATER),
