@@ -41,7 +41,6 @@ from tests.unit.audit_logs import (
     kraft_voters,
     leader_change,
     quorum,
-    replace_batch,
     snapshot,
     stopped,
     voters_batch,
