@@ -169,9 +169,9 @@ class Electorate(AtHand):
         own = voter_sources.by_records(self.peers, self.own_snapshots)
         return {one.replica: one for one in own}
 
-    def loses_its_vote(self, log: LogView) -> bool:
+    def stands_no_more(self, log: LogView) -> bool:
         """Whether a copy's newest snapshot has lost the voters: what names them below its end is not
-        read.
+        read. Such a node asks nobody for a vote, and still grants its own to who asks (4.3.1).
         """
         newest = self.loaded_snapshot(log.label)
         if newest is None or newest.voters or newest.has_unread_voters or newest.is_damaged:

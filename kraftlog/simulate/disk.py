@@ -301,5 +301,5 @@ def _beside(quorum: Quorum, log: LogView) -> Iterator[str]:
 
 
 def _without_vote(quorum: Quorum, log: LogView) -> Iterator[str]:
-    if quorum.loses_its_vote(log) and (newest := quorum.loaded_snapshot(log.label)) is not None:
-        yield f"{newest.evidence.name} names no voter, so the node does not vote with it"
+    if quorum.stands_no_more(log) and (newest := quorum.loaded_snapshot(log.label)) is not None:
+        yield f"{newest.evidence.name} names no voter, so the node stands for no election with it"
