@@ -302,7 +302,9 @@ def test_a_newest_snapshot_without_the_voters_takes_the_vote(tmp_path: Path) -> 
     node = quorum(tmp_path)[0]
     assert without_vote(node, tmp_path, ()) == ()
     replace_batch(node, 3, lambda one: voters_batch(3, 1, 1, 2, 3, ms=one.ms).raw())
-    told = f"{6:020d}-0000000001.checkpoint names no voter, so the node stands for no election with it"
+    told = (
+        f"{6:020d}-0000000001.checkpoint names no voter, so the node stands for no election with it"
+    )
     assert without_vote(node, tmp_path, ()) == (told,)
     assert without_vote(node, tmp_path, (1, 2, 3)) == ()
     # A newer shape names those that nobody here can read.
