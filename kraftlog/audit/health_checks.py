@@ -364,7 +364,7 @@ def configs_taken(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         found,
         f"{counted(len(told), 'config')} of topics that Kafka does not take: {some(told, TOLD)}. "
         f"No broker{' of Kafka 4.1 or newer' if is_old else ''} starts with that, whoever holds the partitions. "
-        f"Set it anew with kafka-configs before any broker {'restarts' if refused_by else 'is upgraded'}.",
+        f"Set it anew with kafka-configs before any broker {'restarts' if refused_by or not is_old else 'is upgraded'}.",
         configs=[one._asdict() for one in found.refused_configs],
         refused_by=sorted(refused_by),
     )

@@ -286,6 +286,12 @@ fault(
     sound=cluster(*RUNNING, of_topic("a", "retention.ms", "-1"), of_topic("gone", "flush.ms", "x")),
 )(cluster(*RUNNING, of_topic("a", "retention.ms", "-2")))  # fmt: skip
 fault(
+    "topic_configs_taken", "warning", sound=cluster(level(20)),
+    says="a: flush.ms=x. No broker starts with that, whoever holds the partitions. Set it anew with "
+    "kafka-configs before any broker restarts.",
+)(cluster(level(20), of_topic("a", "flush.ms", "x")))  # fmt: skip
+"""No broker is registered."""
+fault(
     "topic_configs_taken", "warning", sound=cluster(*RUNNING, of_topic("a", "segment.bytes", "1048576")),
     says="No broker of Kafka 4.1 or newer starts with that, whoever holds the partitions. Set it anew "
     "with kafka-configs before any broker is upgraded.",
