@@ -247,19 +247,19 @@ def _ranges(found: Health) -> dict[tuple[str, int], dict[str, range]]:
     }
 
 
-def _unsupported(found: Health) -> Iterator[tuple[str, list[str]]]:
-    """Each finalized feature at a level that registered nodes do not support, and these; to Kafka
-    (QuorumFeatures) a feature that a node does not name is one at level 0.
+def _unsupported(found: Health) -> Iterator[tuple[str, dict[str, int]]]:
+    """Each finalized feature at a level that registered nodes do not support, and these in words, with
+    their ids; to Kafka (QuorumFeatures) a feature that a node does not name is one at level 0.
     """
     every = _ranges(found)
     for feature, level in sorted(found.levels.items()):
-        nodes = [
-            f"{kind} {node} ({f'{levels[0]} to {levels[-1]}' if levels else 'no level'})"
+        nodes = {
+            f"{kind} {node} ({f'{levels[0]} to {levels[-1]}' if levels else 'no level'})": node
             for (kind, node), known in every.items()
             if known and level not in (levels := known.get(feature, range(0)))
-        ]
+        }
         if nodes:
-            yield feature, sorted(nodes)
+            yield feature, dict(sorted(nodes.items()))
 
 
 def _no_node(quorum: Quorum, found: Health) -> Reason:
@@ -328,13 +328,49 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for feature, nodes in unsupported.items():
         yield row(
             found,
-            f"The {feature} is {found.levels[feature]}, but these nodes do not support it: {some(nodes, TOLD)}. Such a node refuses to start. "
+            f"The {feature} is {found.levels[feature]}, but these nodes do not support it: {some(list(nodes), TOLD)}. Such a node refuses to start. "
             "Install a version there that supports it.",
             "warning",
             feature=feature,
             finalized=found.levels[feature],
-            behind=nodes,
+            behind=list(nodes),
+            refused_by=sorted({*nodes.values()}),
         )
+
+
+def _no_topic(quorum: Quorum, found: Health) -> Reason:
+    return None if found.topic_names else "no topic is there"
+
+
+@health_check(
+    "topic_configs_taken", "warning", "state", "KAFKA-19080",
+    "brokers take the numbers in the configs of all topics",
+    action="watch", nothing=_no_topic,
+    meaning="""A topic has a config whose value Kafka's brokers do not take. A broker reads the
+    configs of all topics when it starts, and ends there (Error starting LogManager), whoever
+    holds the topic's partitions. From Kafka 4.1 on segment.bytes of a topic is at least 1 MiB: a
+    topic with less, which brokers up to 4.0 take, stops each broker that is upgraded.""",
+    advice="""Set the config anew, or delete it, with kafka-configs before any broker restarts.""",
+)  # fmt: skip
+def configs_taken(quorum: Quorum, found: Health) -> Iterator[BadRow]:
+    if not found.refused_configs:
+        return
+    told = [f"{one.topic}: {one.name}={one.value}" for one in found.refused_configs]
+    is_old, able = all(one.is_old for one in found.refused_configs), newest_levels(found)
+    refused_by = [
+        one for one in found.brokers if not is_old or able.get(("broker", one), 0) >= MV_4_1_IV0
+    ]
+    yield row(
+        found,
+        f"{counted(len(told), 'config')} of topics that Kafka does not take: {some(told, TOLD)}. "
+        f"No broker{' of Kafka 4.1 or newer' if is_old else ''} starts with that, whoever holds the partitions. "
+        f"Set it anew with kafka-configs before any broker {'restarts' if refused_by or not is_old else 'is upgraded'}.",
+        configs=[one._asdict() for one in found.refused_configs],
+        refused_by=sorted(refused_by),
+    )
+
+
+MV_4_1_IV0 = 26
 
 
 def _no_scram(quorum: Quorum, found: Health) -> Reason:

@@ -8,6 +8,7 @@ with the reason. Source: KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strim
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from itertools import islice
 from typing import Any, Unpack
 
 import numpy as np
@@ -37,6 +38,7 @@ from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS
 from kraftlog.state.state import Change, State
 from kraftlog.state.tables import OPERATIONS
+from kraftlog.state.write import losses
 
 MV_3_6_IV0 = 12
 CONTROLLERS_STOP = {
@@ -554,6 +556,21 @@ def _negative_level(step: Incoming) -> Iterator[Said]:
             "Find out which controller wrote it before any of them starts.",
             {"kind": "bad_value", "stops": CONTROLLERS, "data": dict(step.data)},
             f"it sets {name} to level {level}, and no level is below 0",
+        )
+
+
+@on_record(RECORD_REPLAYS, "FEATURE_LEVEL_RECORD")
+def _level_too_low(step: Incoming) -> Iterator[Said]:
+    """A node that starts writes its state out once (MetadataLoader.initializeNewPublishers)."""
+    name, level = step.data["name"], step.data["featureLevel"]
+    held = step.state.get("features", (METADATA_VERSION,))
+    if name != METADATA_VERSION or held is None or not 0 < level < held["featureLevel"]:
+        return
+    for lost in islice((one for one in losses(step.state, level) if one.table != "partitions"), 1):
+        yield Said(
+            f"The {step.type} at offset {step.offset} sets {name} from {held['featureLevel']} to {level}, at which Kafka cannot write what the state holds: {lost.what}. "
+            "A controller that starts with it stops with an exception, and a broker gets no metadata. Find out who wrote it before any node restarts.",
+            {"kind": "unwritable", "stops": NODES, "data": dict(step.data)},
         )
 
 

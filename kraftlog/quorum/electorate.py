@@ -169,6 +169,16 @@ class Electorate(AtHand):
         own = voter_sources.by_records(self.peers, self.own_snapshots)
         return {one.replica: one for one in own}
 
+    def stands_no_more(self, log: LogView) -> bool:
+        """Whether a copy's newest snapshot has lost the voters: what names them below its end is not
+        read. Such a node asks nobody for a vote, and still grants its own to who asks (4.3.1).
+        """
+        newest = self.loaded_snapshot(log.label)
+        if newest is None or newest.voters or newest.has_unread_voters or newest.is_damaged:
+            return False
+        named = voter_sources.by_records([log], self.snapshots_of(log.label))
+        return any(one.since[1] <= newest.end_offset for one in named)
+
     def unplaced_voters(self, log: LogView) -> tuple[str | None, list[int]]:
         """The listener at which a voter's node looks for the others (None: it is not known), and
         those that the node's own set names no endpoint of for it: where no leader is known it looks for

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kraftlog.quorum.topic_configs import RefusedConfig, refused_configs
 from kraftlog.state.declare import Data, Key
 from kraftlog.state.fold import Led
 from kraftlog.state.partition_events import Flags, Longs
@@ -226,6 +227,7 @@ class Health:
     scram_users: frozenset[Key]
     acl_count: int
     same_acls: tuple[SameAcl, ...]
+    refused_configs: tuple[RefusedConfig, ...]
     hidden_level: tuple[int, int] | None = None
 
     @property
@@ -334,6 +336,7 @@ def health_of(
         frozenset(state.rows("scram_credentials")),
         len(acls := state.rows("acls")),
         tuple(_same_acls(acls)),
+        tuple(sorted(refused_configs(state))),
     )
 
 

@@ -138,7 +138,8 @@ def _recorded(log: LogView, snapshots: Iterable[SnapshotView]) -> list[VoterSet]
             name = f"the KRaftVoters record of {one.evidence.name}"
             where, since = (log.label, one.path, one.end_offset), (one.epoch, one.end_offset)
             found.append(VoterSet(one.voters, name, *where, seen, since, one.voter_listeners))
-    return sorted(found, key=lambda one: one.since)
+    # A batch of another cluster can have a newer epoch than what follows it.
+    return sorted(found, key=lambda one: (one.since[1], one.since[0]))
 
 
 def by_quorum_state(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:

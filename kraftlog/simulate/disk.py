@@ -30,7 +30,6 @@ from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.quorum.voters import by_records
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.state.tables import BEGIN
@@ -302,10 +301,5 @@ def _beside(quorum: Quorum, log: LogView) -> Iterator[str]:
 
 
 def _without_vote(quorum: Quorum, log: LogView) -> Iterator[str]:
-    """A newest snapshot that has lost the voters: what names them below its end is not read."""
-    newest = quorum.loaded_snapshot(log.label)
-    if newest is None or newest.voters or newest.has_unread_voters or newest.is_damaged:
-        return
-    for named in by_records([log], quorum.snapshots_of(log.label)):
-        if named.since[1] <= newest.end_offset:
-            yield f"{newest.evidence.name} names no voter, so the node does not vote with it"
+    if quorum.stands_no_more(log) and (newest := quorum.loaded_snapshot(log.label)) is not None:
+        yield f"{newest.evidence.name} names no voter, so the node stands for no election with it"

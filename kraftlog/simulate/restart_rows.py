@@ -18,6 +18,7 @@ from kraftlog.audit.triage import called, head, role_of
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import Records
 from kraftlog.relations import Row
+from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.restart import Restart, Safety, restarts, with_places
 
 
@@ -37,12 +38,12 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     makes its restart unsafe, and any critical finding lets the others wait until it is settled.
     """
     bad: dict[str, str] = {}
-    criticals = 0
+    criticals, plans = 0, Plans(quorum)
     for one in findings:
         criticals += one.severity == "critical"
-        if one.severity == "critical" or "stops" in one.row.evidence:
+        if one.severity == "critical" or {"stops", "refused_by"} & one.row.evidence.keys():
             reason = f"{head(one.row.message, quorum.by_label)} ({one.check})"
-            for label in _about(quorum, one):
+            for label in _about(plans, one):
                 bad.setdefault(label, reason)
     told = [
         replace(one, safety=Safety.UNSAFE, reason=bad[one.replica], order=None)
@@ -69,12 +70,16 @@ def criticals_are(count: int) -> str:
     return "the critical finding is" if count == 1 else "the critical findings are"
 
 
-def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:
+def _about(plans: Plans, finding: Finding) -> tuple[str, ...]:
     """The replicas that must not start for a finding: of a record at which nodes stop, all such nodes
-    that hold it. Another one of the history that all share is about none of them; one of two folders
-    that nothing tells apart is about either.
+    that hold it and do not begin with a snapshot behind it; of a level of a feature, or a config,
+    the nodes that do not take it. Another one of the history that all share is about none of them;
+    one of two folders that nothing tells apart is about either.
     """
-    label, offset = finding.row.replica, finding.row.offset
+    quorum, label, offset = plans.quorum, finding.row.replica, finding.row.offset
+    refused_by = finding.row.evidence.get("refused_by", ())
+    if refused_by:
+        return tuple(one.label for one in quorum.logs if one.evidence.node_id in refused_by)
     if label is None or label not in quorum.by_label:
         return ()
     stops = finding.row.evidence.get("stops")
@@ -83,7 +88,11 @@ def _about(quorum: Quorum, finding: Finding) -> tuple[str, ...]:
         return () if finding.scope == "state" else (label, *filter(None, either))
     holders = quorum.holding(quorum.by_label[label], offset)
     who = {None, "controller"} if stops == CONTROLLERS else {None, "controller", "broker"}
-    return tuple(one.label for one in holders if role_of(quorum, one) in who)
+    return tuple(
+        one.label
+        for one in holders
+        if role_of(quorum, one) in who and plans.boots[one.label].replay_from_offset <= offset
+    )
 
 
 def apart_of(quorum: Quorum, one: Restart) -> tuple[str, str] | None:

@@ -98,6 +98,11 @@ def _always(record: Data) -> bool:
     return True
 
 
+def _is_told(value: Any) -> bool:
+    """Also of a broker that names none: only what nobody has told is null."""
+    return value is not None
+
+
 def _some_directory(directories: list[str]) -> bool:
     return any(one != MIGRATING for one in directories)
 
@@ -152,7 +157,7 @@ BROKERS = StateTable(
             ("inControlledShutdown", MV_3_3_IV3, bool),
             ("isMigratingZkBroker", MV_3_4_IV0, bool),
             ("logDirs", MV_3_7_IV2, bool),
-            ("cordonedLogDirs", MV_4_3_IV0, bool),
+            ("cordonedLogDirs", MV_4_3_IV0, _is_told),
         ),
     ),
 )

@@ -126,12 +126,12 @@ def losses_text(lost: Sequence[Loss]) -> str:
     return f"{count} cannot be written at this metadata.version, the first: {lost[0].what}"
 
 
-def losses(state: State) -> Iterator[Loss]:
-    """What is lost when the state is written at its metadata.version; with Kafka's default options
-    writing then throws, but for ELRs while they are off.
+def losses(state: State, at_level: int | None = None) -> Iterator[Loss]:
+    """What is lost when the state is written at its metadata.version, or at another one; with Kafka's
+    default options writing then throws, but for ELRs while they are off.
     """
     versions = WriteLevels.of(state)
-    level = versions.metadata_version
+    level = versions.metadata_version if at_level is None else at_level
     for table in IMAGE_TABLES:
         writer = TABLE[table].writer
         assert writer is not None

@@ -158,6 +158,15 @@ def test_in_a_snapshot_it_is_told_and_no_difference_is_its_fault(
         assert message in str(equals.reason)
 
 
+def test_a_level_that_one_of_two_snapshots_of_an_id_alone_has_is_damage(tmp_path: Path) -> None:
+    stored, wrong = healthy_log()[1], Batch(0, 1, (feature("metadata.version", 99),))
+    (first, *_) = quorum_with(tmp_path)
+    first.checkpoint(6, 1).write_bytes(snapshot([stored, wrong], 1, START_MS + 3000))
+    (told,) = found(audit(tmp_path), "snapshots_agree")
+    assert (told.severity, told.row.replica) == ("critical", "1")
+    assert "feature metadata.version" in told.row.message
+
+
 def test_a_snapshot_that_agrees_ends_the_doubt(tmp_path: Path) -> None:
     """An unknown record that changed nothing: the snapshot after it proves so, and what is wrong
     after that is judged again.

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
+from kraftlog.log.directory import find_replicas
+from kraftlog.log.segment import Limits
 from kraftlog.log.sidefiles import (
     read_epoch_checkpoint,
     read_meta_properties,
@@ -19,6 +22,8 @@ from kraftlog.log.sidefiles import (
     refused_meta_properties,
 )
 from kraftlog.quorum.bootstrap import read_bootstrap
+from kraftlog.quorum.model import Quorum
+from kraftlog.simulate.plan_rows import Plans
 from kraftlog.state.difference import of_key
 from tests.unit.audit_logs import (
     START_MS,
@@ -297,7 +302,9 @@ def test_a_newest_snapshot_without_the_voters_takes_the_vote(tmp_path: Path) -> 
     node = quorum(tmp_path)[0]
     assert without_vote(node, tmp_path, ()) == ()
     replace_batch(node, 3, lambda one: voters_batch(3, 1, 1, 2, 3, ms=one.ms).raw())
-    told = f"{6:020d}-0000000001.checkpoint names no voter, so the node does not vote with it"
+    told = (
+        f"{6:020d}-0000000001.checkpoint names no voter, so the node stands for no election with it"
+    )
     assert without_vote(node, tmp_path, ()) == (told,)
     assert without_vote(node, tmp_path, (1, 2, 3)) == ()
     # A newer shape names those that nobody here can read.
@@ -308,6 +315,19 @@ def test_a_newest_snapshot_without_the_voters_takes_the_vote(tmp_path: Path) -> 
     # What the log names behind it counts.
     node.append(voters_batch(12, 2, 1, 2, 3))
     assert without_vote(node, tmp_path, ()) == ()
+
+
+def test_who_has_lost_the_voters_stands_for_no_election_and_grants_its_vote(tmp_path: Path) -> None:
+    """Kafka asks nobody, and answers who asks."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        replace_batch(node, 3, lambda one: voters_batch(3, 1, 1, 2, 3, ms=one.ms).raw())
+        voters = () if node is nodes[0] else (1, 2, 3)
+        node.checkpoint(6, 1).write_bytes(snapshot([], 1, START_MS, voters=voters))
+    model = Quorum(collect(find_replicas([str(tmp_path)]), Limits(), Redactor(None)))
+    told = {one.candidate: (one.can_win, one.granted_by) for one in Plans(model).elections()}
+    assert told["1"] == (False, ())
+    assert told["2"] == (True, ("1", "2", "3"))
 
 
 # --- Records of snapshots -----------------------------------------------------------------------

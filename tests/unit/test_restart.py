@@ -1727,6 +1727,19 @@ def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
     assert all(row["reason"].endswith(f"({check})") for row in rows if row["replica"] != "3")
 
 
+def test_who_begins_with_a_snapshot_behind_a_record_does_not_stop_there(tmp_path: Path) -> None:
+    for node in quorum(tmp_path):
+        node.append(STOPPING["references_exist"])
+        if node.node_id != 3:
+            node.checkpoint(13, 2).write_bytes(snapshot(healthy_state(), 2, LATER))
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    rows = {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    assert {label: row["verdict"] for label, row in rows.items()} == {
+        "1": "safe", "2": "safe", "3": "unsafe",
+    }  # fmt: skip
+    assert rows["1"]["reason"].startswith("safe, once the critical finding is settled")
+
+
 CONTROLLERS_STOP = {
     "producer_ids_increase": Batch(12, 2, (producer_ids(1),), None, LATER),
     "topic_identity_unique": Batch(12, 2, (topic("a", 8),), None, LATER),
@@ -1750,6 +1763,22 @@ def test_a_record_that_stops_controllers_stops_no_broker(check: str, tmp_path: P
     assert {label: row["verdict"] for label, row in rows.items()} == {
         "0": "safe", "1": "unsafe", "2": "unsafe", "3": "safe",
     }  # fmt: skip
+
+
+def test_a_node_that_does_not_support_the_level_of_a_feature_may_not_restart(
+    tmp_path: Path,
+) -> None:
+    """Voter 2 registered with older software; the others support that level."""
+    registered = [controller(1, 25), controller(2, 20), controller(3, 25)]
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (level(25), *registered), None, LATER))
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    rows = {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    assert {label: row["verdict"] for label, row in rows.items()} == {
+        "1": "safe", "2": "unsafe", "3": "safe",
+    }  # fmt: skip
+    assert rows["2"]["reason"].startswith("The metadata.version is 25, but these nodes do not")
+    assert rows["2"]["reason"].endswith("(features_upgradable)")
 
 
 def test_what_is_wrong_in_the_history_and_stops_nobody_lets_all_nodes_wait(tmp_path: Path) -> None:

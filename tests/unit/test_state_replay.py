@@ -348,9 +348,13 @@ def test_what_is_not_written_with_elr_off_and_what_kafka_cannot_write(log: Log) 
     assert "eligibleLeaderReplicas" not in written.data
     log("FEATURE_LEVEL_RECORD", name="metadata.version", featureLevel=25)
     endpoints = [{"securityProtocol": 0}, {"securityProtocol": 3}, {"securityProtocol": 4}]
-    broker = {"endPoints": endpoints, "logDirs": [], "cordonedLogDirs": []}
+    broker = {"endPoints": endpoints, "logDirs": [], "cordonedLogDirs": None}
     state.set("brokers", (1,), broker)
-    assert list(losses(state)) == [("brokers", (1,), "an endpoint's security protocol is unknown")]
+    unknown = ("brokers", (1,), "an endpoint's security protocol is unknown")
+    assert list(losses(state)) == [unknown]
+    state.set("brokers", (1,), {**broker, "cordonedLogDirs": []})
+    told = ("brokers", (1,), "cordonedLogDirs needs metadata.version 30")
+    assert list(losses(state)) == [told, unknown]
 
 
 @pytest.mark.parametrize(

@@ -364,3 +364,18 @@ def test_half_of_the_voters_may_go_on_without_the_others(
         if node.node_id == voters[-1] or node.node_id not in voters:
             shutil.rmtree(node.home)
     assert bounds_of(tmp_path)[1] == upper
+
+
+def test_a_batch_of_another_cluster_below_a_snapshot_names_no_voters(tmp_path: Path) -> None:
+    """Its epoch is newer than the snapshot's, and a node reads nothing below that."""
+    foreign = voters_batch(3, 2, 1, 2, 3, disks=50)
+    stored = [replace(one, base=0) for one in (healthy_log()[1], healthy_log()[3])]
+    for node in quorum(tmp_path):
+        if node.node_id == 1:
+            first = [replace(one, epoch=2) for one in healthy_log() if one.base < 6]
+            first[2] = foreign
+            node.write([*first, *(one for one in healthy_log() if one.base >= 6)])
+        node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3000, voters=(1, 2, 3)))
+    assert {directory for _, directory in voters_of(tmp_path).members} == {
+        disk_text(one) for one in (1, 2, 3)
+    }

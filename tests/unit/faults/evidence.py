@@ -71,6 +71,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "features_recorded": {},
     "features_upgradable": {
         "feature": str, "finalized": int, "behind": [str], "supported_by_all": int,
+        "refused_by": [int],
     },
     "file_readable": {"kind": str, "problem": str},
     "folders_match_topics": {
@@ -232,6 +233,9 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "batch_id": str, "name": str, "topic_id": str, "other_topic_id": str, "replicas": [str],
         "other_name": str, "deleted": int,
         "kind": str, "stops": str, "same_bytes_on": [str], "other_bytes_on": [str],
+    },
+    "topic_configs_taken": {
+        "configs": [{"topic": str, "name": str, "value": str, "is_old": bool}], "refused_by": [int],
     },
     "transactions_well_formed": {
         "batch_id": str, "record_index": int, "replicas": [str], "stops": str,

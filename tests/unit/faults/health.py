@@ -274,6 +274,32 @@ fault(
     "controllers_are_voters", "info", says="Unregister it with Admin.unregisterController, if it",
     sound=sound,
 )(cluster(level(33), *RUNNING[1:], controller(9, 33)))  # fmt: skip
+
+
+def of_topic(topic: str, name: str, text: str) -> bytes:
+    """A config of a topic."""
+    return value("CONFIG_RECORD", resourceType=2, resourceName=topic, name=name, value=text)
+
+
+fault(
+    "topic_configs_taken", "warning", says="a: retention.ms=-2. No broker starts with that,",
+    sound=cluster(*RUNNING, of_topic("a", "retention.ms", "-1"), of_topic("gone", "flush.ms", "x")),
+)(cluster(*RUNNING, of_topic("a", "retention.ms", "-2")))  # fmt: skip
+fault(
+    "topic_configs_taken", "warning", sound=cluster(level(20)),
+    says="a: flush.ms=x. No broker starts with that, whoever holds the partitions. Set it anew with "
+    "kafka-configs before any broker restarts.",
+)(cluster(level(20), of_topic("a", "flush.ms", "x")))  # fmt: skip
+"""No broker is registered."""
+fault(
+    "topic_configs_taken", "warning", sound=cluster(*RUNNING, of_topic("a", "segment.bytes", "1048576")),
+    says="No broker of Kafka 4.1 or newer starts with that, whoever holds the partitions. Set it anew "
+    "with kafka-configs before any broker is upgraded.",
+)(cluster(*RUNNING, of_topic("a", "segment.bytes", "1048575")))  # fmt: skip
+fault(
+    "topic_configs_taken", "warning", says="before any broker restarts.",
+    sound=cluster(level(20), broker(1, FIRST + 1, highest=27)),
+)(cluster(level(20), broker(1, FIRST + 1, highest=27), of_topic("a", "segment.bytes", "14")))  # fmt: skip
 fault("features_recorded", "warning", says="no metadata.version", sound=sound)(
     cluster(broker(1, FIRST), broker(2, FIRST + 1))
 )
@@ -295,6 +321,10 @@ fault("features_upgradable", "warning", says="share.version is 1, but", sound=so
 fault("record_replays", "warning", says="kraft.version to level -1", sound=sound)(
     cluster(*RUNNING, level(-1, "kraft.version"))
 )
+fault(
+    "record_replays", "warning", sound=cluster(*ON_DISKS, level(17)),
+    says="from 20 to 16, at which Kafka cannot write what the state holds: logDirs needs",
+)(cluster(*ON_DISKS, level(16)))  # fmt: skip
 
 
 def voters(
