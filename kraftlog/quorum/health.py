@@ -199,8 +199,9 @@ class Health:
     those with a replica on a disk that is offline; `leaderless` are partitions without a leader, or
     with one that is fenced or not registered, where any broker is; `unclean` are those that got a
     leader by an unclean election; `assigned` is the assignment of the partitions that were asked
-    for; `same_acls` stand under several ids. `hidden_level` is the offset at which a transaction
-    begins that is open there, and the metadata.version that controllers go by in it.
+    for; `same_acls` stand under several ids, `refused_configs` end a broker at its start.
+    `hidden_level` is the offset at which a transaction begins that is open there, and the
+    metadata.version that controllers go by in it.
     """
 
     offset: int
