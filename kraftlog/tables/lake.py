@@ -407,7 +407,7 @@ class Lake:
         overwrite: bool = False,
     ) -> int:
         """Commit right after the version that was opened, and at no later one."""
-        with self._alone(table):
+        with self._alone(spec.name, table):
             table.create_write_transaction(
                 actions,
                 mode="overwrite" if overwrite else "append",
@@ -420,16 +420,16 @@ class Lake:
         return int(table.version())
 
     @contextmanager
-    def _alone(self, table: DeltaTable) -> Iterator[None]:
+    def _alone(self, name: str, table: DeltaTable) -> Iterator[None]:
         """Raise LakeError where the lake has been taken over: before, or within the commit."""
         if (table.transaction_version(WRITER) or 0) > self.token:
             raise taken_over(self.root)
         try:
             yield
         except CommitFailedError as error:
-            raise self._refused(table.table_uri, int(table.version()), error) from error
+            raise self._refused(self.path(name), int(table.version()), error) from error
         except OSError as error:
-            raise unwritable(table.table_uri, error) from error
+            raise unwritable(self.path(name), error) from error
 
     def _refused(self, path: str, version: int | None, error: DeltaError) -> LakeError:
         """The error of a commit onto a version of a table, or of its first one."""
@@ -533,7 +533,7 @@ class Lake:
         run_number = self.open(name, version).transaction_version(_APPLICATION) or 0
         self._forget(name)
         table = DeltaTable(self.path(name))
-        with self._alone(table):
+        with self._alone(name, table):
             properties = self._properties(run_number)
             table.restore(version, ignore_missing_files=True, commit_properties=properties)
 
