@@ -51,7 +51,7 @@ _CONFIGURATION: Mapping[str, str | None] = {
     "delta.deletedFileRetentionDuration": "interval 1 days",
     "delta.checkpointInterval": "1000",
 }
-_APPEND_ONLY = "delta.appendOnly"
+_APPEND_ONLY, _UNSUPPORTED = "delta.appendOnly", "Unsupported table features"
 _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """So a commit of ours does not list the log once more to see what could be done there."""
 
@@ -439,7 +439,8 @@ class Lake:
         if now is not None and (now.transaction_version(WRITER) or 0) > self.token:
             return taken_over(self.root)
         if now is None or now.version() == version:
-            return LakeError(f"{path}: Delta refuses this commit ({in_line(error)}){_advice(now)}")
+            said = in_line(error)
+            return LakeError(f"{path}: Delta refuses this commit ({said}){_advice(now, said)}")
         return LakeError(
             f"{path}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
         )
@@ -538,8 +539,10 @@ class Lake:
             table.restore(version, ignore_missing_files=True, commit_properties=properties)
 
 
-def _advice(table: DeltaTable | None) -> str:
-    """What to do about properties that another client has set and that forbid our commits."""
+def _advice(table: DeltaTable | None, said: str) -> str:
+    """What to do about what another client has set and forbids our commits."""
+    if _UNSUPPORTED in said:
+        return "; another client has turned these on, and kraftlog cannot write them: drop them from this table (ALTER TABLE … DROP FEATURE), or run into a new lake"
     if table is None or table.metadata().configuration.get(_APPEND_ONLY) != "true":
         return ""
     return f"; another client has made this table append-only: set its property {_APPEND_ONLY} to false, and run again"
