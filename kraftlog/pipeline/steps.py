@@ -11,6 +11,7 @@ from kraftlog.errors import UnwritableError
 from kraftlog.pipeline.audit import audit, is_recorded
 from kraftlog.pipeline.contracts import Contracts, contracts_step
 from kraftlog.pipeline.decode import decode
+from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import looked_at, metrics
 from kraftlog.pipeline.page import prepare_drawing, write_lake_page
@@ -70,7 +71,9 @@ def _steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
             _metrics(run)
         if not is_audit:
             return Outcome(run, 0, is_new)
-        broken = _contracts(run)
+        # One that was killed among its measures is judged, once, when it is whole.
+        is_whole = not run.lacks(*(all_tables().keys() - {CONTRACT_RESULTS.name}))
+        broken = _contracts(run) if is_whole else 0
         _page(run.lake)
         return Outcome(run, judged.exit_code(options) or broken, is_new, judged)
 

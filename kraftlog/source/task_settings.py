@@ -89,7 +89,7 @@ def arrow_schema(options: Mapping[str, str]) -> pa.Schema:
     schema = every[name].schema
     if "columns" not in options:
         return schema
-    wanted = [one.strip() for one in options["columns"].split(",")]
+    wanted = dict.fromkeys(one.strip() for one in options["columns"].split(","))
     for one in wanted:
         if one not in schema.names:
             raise UsageError(f"relation {name!r} has no column {one!r}")

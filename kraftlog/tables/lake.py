@@ -51,7 +51,7 @@ _CONFIGURATION: Mapping[str, str | None] = {
     "delta.deletedFileRetentionDuration": "interval 1 days",
     "delta.checkpointInterval": "1000",
 }
-_APPEND_ONLY = "delta.appendOnly"
+_APPEND_ONLY, _UNSUPPORTED = "delta.appendOnly", "Unsupported table features"
 _NOTHING_AFTER = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """So a commit of ours does not list the log once more to see what could be done there."""
 
@@ -407,7 +407,7 @@ class Lake:
         overwrite: bool = False,
     ) -> int:
         """Commit right after the version that was opened, and at no later one."""
-        with self._alone(table):
+        with self._alone(spec.name, table):
             table.create_write_transaction(
                 actions,
                 mode="overwrite" if overwrite else "append",
@@ -420,16 +420,16 @@ class Lake:
         return int(table.version())
 
     @contextmanager
-    def _alone(self, table: DeltaTable) -> Iterator[None]:
+    def _alone(self, name: str, table: DeltaTable) -> Iterator[None]:
         """Raise LakeError where the lake has been taken over: before, or within the commit."""
         if (table.transaction_version(WRITER) or 0) > self.token:
             raise taken_over(self.root)
         try:
             yield
         except CommitFailedError as error:
-            raise self._refused(table.table_uri, int(table.version()), error) from error
+            raise self._refused(self.path(name), int(table.version()), error) from error
         except OSError as error:
-            raise unwritable(table.table_uri, error) from error
+            raise unwritable(self.path(name), error) from error
 
     def _refused(self, path: str, version: int | None, error: DeltaError) -> LakeError:
         """The error of a commit onto a version of a table, or of its first one."""
@@ -439,7 +439,8 @@ class Lake:
         if now is not None and (now.transaction_version(WRITER) or 0) > self.token:
             return taken_over(self.root)
         if now is None or now.version() == version:
-            return LakeError(f"{path}: Delta refuses this commit ({in_line(error)}){_advice(now)}")
+            said = in_line(error)
+            return LakeError(f"{path}: Delta refuses this commit ({said}){_advice(now, said)}")
         return LakeError(
             f"{path}: another writer has committed to this table while this run was about to; run again, and let only kraftlog write there"
         )
@@ -533,13 +534,15 @@ class Lake:
         run_number = self.open(name, version).transaction_version(_APPLICATION) or 0
         self._forget(name)
         table = DeltaTable(self.path(name))
-        with self._alone(table):
+        with self._alone(name, table):
             properties = self._properties(run_number)
             table.restore(version, ignore_missing_files=True, commit_properties=properties)
 
 
-def _advice(table: DeltaTable | None) -> str:
-    """What to do about properties that another client has set and that forbid our commits."""
+def _advice(table: DeltaTable | None, said: str) -> str:
+    """What to do about what another client has set and forbids our commits."""
+    if _UNSUPPORTED in said:
+        return "; another client has turned these on, and kraftlog cannot write them: drop them from this table (ALTER TABLE … DROP FEATURE), or run into a new lake"
     if table is None or table.metadata().configuration.get(_APPEND_ONLY) != "true":
         return ""
     return f"; another client has made this table append-only: set its property {_APPEND_ONLY} to false, and run again"

@@ -83,7 +83,7 @@ def test_replicas_and_epochs_are_told_of_the_whole_quorum(read: Read) -> None:
 
 
 def test_fewer_columns_can_be_asked_for(read: Read) -> None:
-    frame = read("records", columns="type,offset")
+    frame = read("records", columns="type, offset, type")
     assert frame.columns == ["type", "offset"]
     assert frame.where("type = 'TOPIC_RECORD'").count() > 0
 

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
 
 from kraftlog.errors import LakeError
 from kraftlog.pipeline.every_table import derived_tables
@@ -22,6 +22,7 @@ from kraftlog.tables.lake import Lake, LakeTable
 from kraftlog.tables.parquet import AddedFile, statistics, write_file
 from kraftlog.tables.register import LAYOUT, Register, RegisterState
 from kraftlog.tables.spec import decoded_tables, state_tables
+from tests.deprived import full_disk
 
 BATCHES = decoded_tables()["batches"]
 RUNS = decoded_tables()["runs"]
@@ -96,10 +97,23 @@ def test_what_delta_refuses_is_not_laid_to_another_writer(two_paths: Lake) -> No
     with pytest.raises(LakeError) as caught:
         two_paths.commit(BATCHES, [], 2, lambda of: True)
     said = str(caught.value)
-    assert "/batches/: Delta refuses this commit (" in said
+    assert said.startswith(f"{two_paths.path('batches')}: Delta refuses this commit (")
     assert "set its property delta.appendOnly to false, and run again" in said
     assert "\n" not in said
     assert "another writer" not in said
+
+
+def test_a_feature_of_delta_that_cannot_be_written_is_told_with_what_to_do(two_paths: Lake) -> None:
+    table = DeltaTable(two_paths.path("batches"))
+    table.alter.add_feature(TableFeatures.RowTracking, allow_protocol_versions_increase=True)
+    with pytest.raises(LakeError, match=r"RowTracking.*DROP FEATURE\), or run into a new lake$"):
+        two_paths.mark(BATCHES, 2)
+
+
+def test_a_commit_that_a_full_disk_refuses_names_the_table(two_paths: Lake) -> None:
+    with full_disk(10), pytest.raises(LakeError) as caught:
+        two_paths.mark(BATCHES, 2)
+    assert str(caught.value).startswith(f"{two_paths.path('batches')}: it cannot be written (")
 
 
 def test_of_an_open_table_its_writers_are_read_once_per_version(
