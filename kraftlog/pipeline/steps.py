@@ -47,7 +47,7 @@ class Outcome:
 
 def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
     """Some of decode, materialize, metrics and audit, of the newest run. With the audit go the
-    contracts of the tables and the page, which are of a whole run.
+    contracts of the tables, of a run that has them all, and the page.
 
     The exit code says whether there are findings at or above `fail_on`, or else a broken contract
     (2); of steps without an audit it is 0. Of a lake that cannot be written an audit tells what the
@@ -71,9 +71,14 @@ def _steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
             _metrics(run)
         if not is_audit:
             return Outcome(run, 0, is_new)
-        # One that was killed among its measures is judged, once, when it is whole.
-        is_whole = not run.lacks(*(all_tables().keys() - {CONTRACT_RESULTS.name}))
-        broken = _contracts(run) if is_whole else 0
+        broken = 0
+        if run.lacks(*(all_tables().keys() - {CONTRACT_RESULTS.name})):
+            # They are recorded once: of a run that was killed among its measures, when it is whole.
+            tell(
+                "contracts are not judged: this run has not all tables yet; kraftlog run, or the metrics job before the audit's, writes them"
+            )
+        else:
+            broken = _contracts(run)
         _page(run.lake)
         return Outcome(run, judged.exit_code(options) or broken, is_new, judged)
 

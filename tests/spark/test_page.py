@@ -92,11 +92,14 @@ def test_a_page_that_is_younger_than_the_tables_stays(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("before", [("metrics",), ("audit", "metrics")])
-def test_steps_in_their_order_make_a_whole_run(before: tuple[str, ...], tmp_path: Path) -> None:
+def test_steps_in_their_order_make_a_whole_run(
+    before: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Page and contracts are of all that a run writes, also where an audit came too early."""
     options = load_options({"input": [REPLICAS], "lake": str(tmp_path)})
     for step in ("decode", "materialize", *before, "audit"):
         run = run_steps(InProcess, options, step).run
+    assert ("contracts are not judged" in capsys.readouterr().err) == ("audit" in before)
     assert not run.lacks(*all_tables())
     contracts = run.lake.rows_of_run("contract_results", run.run_id)
     assert contracts

@@ -146,7 +146,7 @@ def test_a_stalled_owner_cannot_commit_after_it_was_taken_over(tmp_path: Path) -
         for spec in (FILES, BATCHES):
             with pytest.raises(LakeError, match="another one has taken the lake over"):
                 stalled.commit(spec, [], 2)
-        with pytest.raises(LakeError, match="taken the lake over"), stalled._alone(opened):
+        with pytest.raises(LakeError, match="taken the lake over"), stalled._alone("files", opened):
             # It had opened the table before it was taken over, and goes on from there.
             opened.create_write_transaction(
                 [],
