@@ -12,7 +12,7 @@ from typing import Any, Unpack
 from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
 from kraftlog.audit.coverage import Coverage, Subject
 from kraftlog.audit.grouping import users_text
-from kraftlog.audit.triage import replicas_text
+from kraftlog.audit.triage import replicas_text, role_of
 from kraftlog.explain.words import acl_text, scram_user_text
 from kraftlog.plain import counted, listed, sentence, some
 from kraftlog.quorum.health import Health, Since
@@ -334,7 +334,7 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             feature=feature,
             finalized=found.levels[feature],
             behind=list(nodes),
-            refused_by=sorted({*nodes.values()}),
+            cannot_start=sorted({*nodes.values()}),
         )
 
 
@@ -357,16 +357,20 @@ def configs_taken(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         return
     told = [f"{one.topic}: {one.name}={one.value}" for one in found.refused_configs]
     is_old, able = all(one.is_old for one in found.refused_configs), newest_levels(found)
-    refused_by = [
+    cannot_start = {
         one for one in found.brokers if not is_old or able.get(("broker", one), 0) >= MV_4_1_IV0
-    ]
+    }
+    if not is_old:
+        # One that is not registered reads them, too.
+        here = (one for one in quorum.logs if role_of(quorum, one) == "broker")
+        cannot_start.update(one.evidence.node_id or 0 for one in here)
     yield row(
         found,
         f"{counted(len(told), 'config')} of topics that Kafka does not take: {some(told, TOLD)}. "
         f"No broker{' of Kafka 4.1 or newer' if is_old else ''} starts with that, whoever holds the partitions. "
-        f"Set it anew with kafka-configs before any broker {'restarts' if refused_by or not is_old else 'is upgraded'}.",
+        f"Set it anew with kafka-configs before any broker {'restarts' if cannot_start or not is_old else 'is upgraded'}.",
         configs=[one._asdict() for one in found.refused_configs],
-        refused_by=sorted(refused_by),
+        cannot_start=sorted(cannot_start),
     )
 
 

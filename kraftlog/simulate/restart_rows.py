@@ -41,7 +41,7 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     criticals, plans = 0, Plans(quorum)
     for one in findings:
         criticals += one.severity == "critical"
-        if one.severity == "critical" or {"stops", "refused_by"} & one.row.evidence.keys():
+        if one.severity == "critical" or {"stops", "cannot_start"} & one.row.evidence.keys():
             reason = f"{head(one.row.message, quorum.by_label)} ({one.check})"
             for label in _about(plans, one):
                 bad.setdefault(label, reason)
@@ -77,9 +77,9 @@ def _about(plans: Plans, finding: Finding) -> tuple[str, ...]:
     one of two folders that nothing tells apart is about either.
     """
     quorum, label, offset = plans.quorum, finding.row.replica, finding.row.offset
-    refused_by = finding.row.evidence.get("refused_by", ())
-    if refused_by:
-        return tuple(one.label for one in quorum.logs if one.evidence.node_id in refused_by)
+    cannot_start = finding.row.evidence.get("cannot_start", ())
+    if cannot_start:
+        return tuple(one.label for one in quorum.logs if one.evidence.node_id in cannot_start)
     if label is None or label not in quorum.by_label:
         return ()
     stops = finding.row.evidence.get("stops")

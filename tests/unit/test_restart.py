@@ -42,6 +42,7 @@ from tests.unit.audit_logs import (
     Node,
     audit,
     change,
+    config,
     copied_at,
     copied_live,
     deny,
@@ -1763,6 +1764,21 @@ def test_a_record_that_stops_controllers_stops_no_broker(check: str, tmp_path: P
     assert {label: row["verdict"] for label, row in rows.items()} == {
         "0": "safe", "1": "unsafe", "2": "unsafe", "3": "safe",
     }  # fmt: skip
+
+
+def test_a_config_that_brokers_do_not_take_stops_also_one_that_is_not_registered(
+    tmp_path: Path,
+) -> None:
+    nodes = [*quorum(tmp_path), Node(tmp_path, 0)]
+    nodes[3].write(healthy_log())
+    for node in nodes:
+        node.append(Batch(12, 2, (config(2, "a", "retention.ms", "-2"),), None, LATER))
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    rows = {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    assert {label: row["verdict"] for label, row in rows.items()} == {
+        "0": "unsafe", "1": "safe", "2": "safe", "3": "safe",
+    }  # fmt: skip
+    assert rows["0"]["reason"].endswith("(topic_configs_taken)")
 
 
 def test_a_node_that_does_not_support_the_level_of_a_feature_may_not_restart(

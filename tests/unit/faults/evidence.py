@@ -71,7 +71,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "features_recorded": {},
     "features_upgradable": {
         "feature": str, "finalized": int, "behind": [str], "supported_by_all": int,
-        "refused_by": [int],
+        "cannot_start": [int],
     },
     "file_readable": {"kind": str, "problem": str},
     "folders_match_topics": {
@@ -235,7 +235,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "kind": str, "stops": str, "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "topic_configs_taken": {
-        "configs": [{"topic": str, "name": str, "value": str, "is_old": bool}], "refused_by": [int],
+        "configs": [{"topic": str, "name": str, "value": str, "is_old": bool}], "cannot_start": [int],
     },
     "transactions_well_formed": {
         "batch_id": str, "record_index": int, "replicas": [str], "stops": str,
