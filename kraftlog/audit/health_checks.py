@@ -349,7 +349,8 @@ def _no_topic(quorum: Quorum, found: Health) -> Reason:
     meaning="""A topic has a config whose value Kafka's brokers do not take. A broker reads the
     configs of all topics when it starts, and ends there (Error starting LogManager), whoever
     holds the topic's partitions. From Kafka 4.1 on segment.bytes of a topic is at least 1 MiB: a
-    topic with less, which brokers up to 4.0 take, stops each broker that is upgraded.""",
+    topic with less, which brokers up to 4.0 take, stops each broker that is upgraded: at level info
+    none of those is there yet.""",
     advice="""Set the config anew, or delete it, with kafka-configs before any broker restarts.""",
 )  # fmt: skip
 def configs_taken(quorum: Quorum, found: Health) -> Iterator[BadRow]:
@@ -364,11 +365,13 @@ def configs_taken(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         # One that is not registered reads them, too.
         here = (one for one in quorum.logs if role_of(quorum, one) == "broker")
         cannot_start.update(one.evidence.node_id or 0 for one in here)
+    stops = not is_old or bool(cannot_start)
     yield row(
         found,
         f"{counted(len(told), 'config')} of topics that Kafka does not take: {some(told, TOLD)}. "
         f"No broker{' of Kafka 4.1 or newer' if is_old else ''} starts with that, whoever holds the partitions. "
-        f"Set it anew with kafka-configs before any broker {'restarts' if cannot_start or not is_old else 'is upgraded'}.",
+        f"Set it anew with kafka-configs before any broker {'restarts' if stops else 'is upgraded'}.",
+        "warning" if stops else "info",
         configs=[one._asdict() for one in found.refused_configs],
         cannot_start=sorted(cannot_start),
     )

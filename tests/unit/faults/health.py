@@ -292,7 +292,7 @@ fault(
 )(cluster(level(20), of_topic("a", "flush.ms", "x")))  # fmt: skip
 """No broker is registered."""
 fault(
-    "topic_configs_taken", "warning", sound=cluster(*RUNNING, of_topic("a", "segment.bytes", "1048576")),
+    "topic_configs_taken", "info", sound=cluster(*RUNNING, of_topic("a", "segment.bytes", "1048576")),
     says="No broker of Kafka 4.1 or newer starts with that, whoever holds the partitions. Set it anew "
     "with kafka-configs before any broker is upgraded.",
 )(cluster(*RUNNING, of_topic("a", "segment.bytes", "1048575")))  # fmt: skip
