@@ -21,6 +21,7 @@ from kraftlog.quorum.scram import User, lost_by_loading
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
 
+MV_4_1_IV0 = 26
 TOLD = 12
 """So many names stand in a sentence; the evidence has all of them."""
 
@@ -375,9 +376,6 @@ def configs_taken(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         configs=[one._asdict() for one in found.refused_configs],
         cannot_start=sorted(cannot_start),
     )
-
-
-MV_4_1_IV0 = 26
 
 
 def _no_scram(quorum: Quorum, found: Health) -> Reason:

@@ -8,7 +8,6 @@ with the reason. Source: KIP-631, KIP-966 (ELR), KAFKA-14616, KAFKA-15552, strim
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from itertools import islice
 from typing import Any, Unpack
 
 import numpy as np
@@ -29,10 +28,10 @@ from kraftlog.audit.state_rules import (
 )
 from kraftlog.audit.triage import at_same_place
 from kraftlog.explain.words import acl_text, object_name
+from kraftlog.quorum.config_numbers import LARGEST_INT
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.health import BROKER_RESOURCE
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.settings import LARGEST_INT
 from kraftlog.state.declare import Data, Delete
 from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS
@@ -566,7 +565,8 @@ def _level_too_low(step: Incoming) -> Iterator[Said]:
     held = step.state.get("features", (METADATA_VERSION,))
     if name != METADATA_VERSION or held is None or not 0 < level < held["featureLevel"]:
         return
-    for lost in islice((one for one in losses(step.state, level) if one.table != "partitions"), 1):
+    lost = next((one for one in losses(step.state, level) if one.table != "partitions"), None)
+    if lost is not None:
         yield Said(
             f"The {step.type} at offset {step.offset} sets {name} from {held['featureLevel']} to {level}, at which Kafka cannot write what the state holds: {lost.what}. "
             "A controller that starts with it stops with an exception, and a broker gets no metadata. Find out who wrote it before any node restarts.",

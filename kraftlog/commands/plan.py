@@ -124,7 +124,8 @@ def _fetch(chosen: argparse.Namespace) -> int:
 @command(
     "plan boot",
     "whether each node starts, with which snapshot, and what it throws away",
-    "A node starts by what its files are. At which records of a snapshot or of the log it then stops, `plan restart` tells, which replays them.",
+    "Whether each node starts by what its files are, with which snapshot, and what it throws away. "
+    "At which records of a snapshot or of the log it then stops, `plan restart` tells, which replays them.",
     arguments=add_input,
     examples="kraftlog plan boot --input replicas/",
 )

@@ -18,6 +18,7 @@ from kraftlog.quorum.ends import Sender, end_is_proven, known_epoch
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.logview import LogView
+from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.voters import Members, VoterSet
 
 
@@ -169,15 +170,15 @@ class Electorate(AtHand):
         own = voter_sources.by_records(self.peers, self.own_snapshots)
         return {one.replica: one for one in own}
 
-    def stands_no_more(self, log: LogView) -> bool:
-        """Whether a copy's newest snapshot has lost the voters: what names them below its end is not
+    def voterless_snapshot(self, log: LogView) -> SnapshotView | None:
+        """A copy's newest snapshot, where it has lost the voters: what names them below its end is not
         read. Such a node asks nobody for a vote, and still grants its own to who asks (4.3.1).
         """
         newest = self.loaded_snapshot(log.label)
         if newest is None or newest.voters or newest.has_unread_voters or newest.is_damaged:
-            return False
+            return None
         named = voter_sources.by_records([log], self.snapshots_of(log.label))
-        return any(one.since[1] <= newest.end_offset for one in named)
+        return newest if any(one.since[1] <= newest.end_offset for one in named) else None
 
     def unplaced_voters(self, log: LogView) -> tuple[str | None, list[int]]:
         """The listener at which a voter's node looks for the others (None: it is not known), and

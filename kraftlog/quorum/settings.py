@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kraftlog.config import ValueSource
 from kraftlog.log.sidefiles import read_properties
+from kraftlog.quorum.config_numbers import LARGEST_INT, LARGEST_LONG, LEAST_LONG, java_number
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.growth import DAY_MS
 
@@ -34,8 +35,6 @@ AUTO_JOIN = "controller.quorum.auto.join.enable"
 CONTROLLERS, LISTENERS = "controller.listener.names", ("listeners", "advertised.listeners")
 VOTER_SET, LOWER, UPPER = "voters", "committed_lower", "committed_upper"
 """What is known of the quorum, as a run tells it beside the settings."""
-LARGEST_INT, LARGEST_LONG, LEAST_LONG = (1 << 31) - 1, (1 << 63) - 1, -(1 << 63)
-"""Of Java's int and long, in which Kafka holds a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +56,13 @@ class Setting:
 
     def refused(self, text: str) -> str | None:
         """Why Kafka does not start with this text for a number; None where it does."""
-        if not _WHOLE.fullmatch(text.strip()):
+        if (number := java_number(text)) is None:
             return f"{text!r} is not a whole number: Kafka refuses to start"
-        number = int(text)
         if number < (self.minimum or 0):
             return f"{number} is below {self.minimum}: Kafka refuses to start"
         if number > self.maximum:
             return f"{number} is above {self.maximum}: Kafka refuses to start"
         return None
-
-
-_WHOLE = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 
 
 SETTINGS: tuple[Setting, ...] = (

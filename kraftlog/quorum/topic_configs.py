@@ -5,39 +5,37 @@ starts (LogManager.fetchTopicConfigOverrides), and ends where one does not fit i
 Source: LogConfig of Kafka 4.3.1; KAFKA-19080.
 """
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kraftlog.quorum.config_numbers import LARGEST_INT, LARGEST_LONG, LEAST_LONG, java_number
 from kraftlog.state.state import State
 from kraftlog.state.tables import TOPIC_RESOURCE
 
-_INT, _LONG = (1 << 31) - 1, (1 << 63) - 1
-SEGMENT_BYTES, MIB = "segment.bytes", 1 << 20
+_SEGMENT = "segment.bytes"
 _RANGES = {
-    "delete.retention.ms": (0, _LONG),
-    "file.delete.delay.ms": (0, _LONG),
-    "flush.messages": (1, _LONG),
-    "flush.ms": (0, _LONG),
-    "index.interval.bytes": (0, _INT),
-    "local.retention.bytes": (-2, _LONG),
-    "local.retention.ms": (-2, _LONG),
-    "max.compaction.lag.ms": (1, _LONG),
-    "max.message.bytes": (0, _INT),
-    "message.timestamp.after.max.ms": (0, _LONG),
-    "message.timestamp.before.max.ms": (0, _LONG),
-    "min.compaction.lag.ms": (0, _LONG),
-    "min.insync.replicas": (1, _INT),
-    "retention.bytes": (-_LONG - 1, _LONG),
-    "retention.ms": (-1, _LONG),
-    SEGMENT_BYTES: (MIB, _INT),
-    "segment.index.bytes": (4, _INT),
-    "segment.jitter.ms": (0, _LONG),
-    "segment.ms": (1, _LONG),
+    "delete.retention.ms": (0, LARGEST_LONG),
+    "file.delete.delay.ms": (0, LARGEST_LONG),
+    "flush.messages": (1, LARGEST_LONG),
+    "flush.ms": (0, LARGEST_LONG),
+    "index.interval.bytes": (0, LARGEST_INT),
+    "local.retention.bytes": (-2, LARGEST_LONG),
+    "local.retention.ms": (-2, LARGEST_LONG),
+    "max.compaction.lag.ms": (1, LARGEST_LONG),
+    "max.message.bytes": (0, LARGEST_INT),
+    "message.timestamp.after.max.ms": (0, LARGEST_LONG),
+    "message.timestamp.before.max.ms": (0, LARGEST_LONG),
+    "min.compaction.lag.ms": (0, LARGEST_LONG),
+    "min.insync.replicas": (1, LARGEST_INT),
+    "retention.bytes": (LEAST_LONG, LARGEST_LONG),
+    "retention.ms": (-1, LARGEST_LONG),
+    _SEGMENT: (1 << 20, LARGEST_INT),
+    "segment.index.bytes": (4, LARGEST_INT),
+    "segment.jitter.ms": (0, LARGEST_LONG),
+    "segment.ms": (1, LARGEST_LONG),
 }
 """The least and the largest value of each number."""
 _LEAST_SEGMENT_BEFORE_4_1 = 14
-_WHOLE = re.compile(r"[+-]?\d{1,30}", re.ASCII)
 
 
 class RefusedConfig(NamedTuple):
@@ -55,8 +53,8 @@ def refused_configs(state: State) -> Iterator[RefusedConfig]:
         value = config["value"]
         if kind != TOPIC_RESOURCE or name not in _RANGES or not isinstance(value, str):
             continue
-        number = int(value) if _WHOLE.fullmatch(value.strip()) else None
+        number = java_number(value)
         least, largest = _RANGES[name]
         if (number is None or not least <= number <= largest) and state.named("topics", topic):
             is_old = number is not None and _LEAST_SEGMENT_BEFORE_4_1 <= number <= largest
-            yield RefusedConfig(topic, name, value, is_old and name == SEGMENT_BYTES)
+            yield RefusedConfig(topic, name, value, is_old and name == _SEGMENT)

@@ -301,5 +301,5 @@ def _beside(quorum: Quorum, log: LogView) -> Iterator[str]:
 
 
 def _without_vote(quorum: Quorum, log: LogView) -> Iterator[str]:
-    if quorum.stands_no_more(log) and (newest := quorum.loaded_snapshot(log.label)) is not None:
-        yield f"{newest.evidence.name} names no voter, so the node stands for no election with it"
+    if (one := quorum.voterless_snapshot(log)) is not None:
+        yield f"{one.evidence.name} names no voter, so the node stands for no election with it"

@@ -93,11 +93,11 @@ class Restart:
     is_alone: bool = False
 
 
-def restarts(quorum: Quorum) -> list[Restart]:
+def restarts(quorum: Quorum, plans: Plans | None = None) -> list[Restart]:
     """One answer per disk: first those that may start, in the order in which they should. What was
     pulled from a leader is no disk.
     """
-    judge = _Judge(quorum, Plans(quorum))
+    judge = _Judge(quorum, plans or Plans(quorum))
     found = [judge.of(log) for log in quorum.logs if not log.evidence.is_pulled]
     harmless = [one for one in found if one.safety in (Safety.SAFE, Safety.LOSES)]
     first = {one.replica: judge.first_do(quorum.by_label[one.replica]) for one in harmless}

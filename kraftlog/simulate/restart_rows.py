@@ -49,7 +49,7 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
         replace(one, safety=Safety.UNSAFE, reason=bad[one.replica], order=None)
         if one.replica in bad and one.safety != Safety.UNSAFE
         else one
-        for one in restarts(quorum)
+        for one in restarts(quorum, plans)
     ]
     able = [one for one in told if one.order is not None]
     return [

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from kraftlog.message.catalogue import packaged
-from kraftlog.quorum.settings import LARGEST_INT, LARGEST_LONG, LEAST_LONG, SETTINGS
+from kraftlog.quorum.config_numbers import LARGEST_INT, LARGEST_LONG, LEAST_LONG
+from kraftlog.quorum.settings import SETTINGS
 from tests import kafka_judge
 
 pytestmark = pytest.mark.kafka

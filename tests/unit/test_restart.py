@@ -1728,13 +1728,18 @@ def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
     assert all(row["reason"].endswith(f"({check})") for row in rows if row["replica"] != "3")
 
 
+def judged(root: Path) -> dict[str, dict[str, Any]]:
+    """What is said of each replica's restart, by what its audit finds."""
+    model = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None)))
+    return {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+
+
 def test_who_begins_with_a_snapshot_behind_a_record_does_not_stop_there(tmp_path: Path) -> None:
     for node in quorum(tmp_path):
         node.append(STOPPING["references_exist"])
         if node.node_id != 3:
             node.checkpoint(13, 2).write_bytes(snapshot(healthy_state(), 2, LATER))
-    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
-    rows = {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    rows = judged(tmp_path)
     assert {label: row["verdict"] for label, row in rows.items()} == {
         "1": "safe", "2": "safe", "3": "unsafe",
     }  # fmt: skip
@@ -1773,8 +1778,7 @@ def test_a_config_that_brokers_do_not_take_stops_also_one_that_is_not_registered
     nodes[3].write(healthy_log())
     for node in nodes:
         node.append(Batch(12, 2, (config(2, "a", "retention.ms", "-2"),), None, LATER))
-    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
-    rows = {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    rows = judged(tmp_path)
     assert {label: row["verdict"] for label, row in rows.items()} == {
         "0": "unsafe", "1": "safe", "2": "safe", "3": "safe",
     }  # fmt: skip
@@ -1788,8 +1792,7 @@ def test_a_node_that_does_not_support_the_level_of_a_feature_may_not_restart(
     registered = [controller(1, 25), controller(2, 20), controller(3, 25)]
     for node in quorum(tmp_path):
         node.append(Batch(12, 2, (level(25), *registered), None, LATER))
-    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
-    rows = {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    rows = judged(tmp_path)
     assert {label: row["verdict"] for label, row in rows.items()} == {
         "1": "safe", "2": "unsafe", "3": "safe",
     }  # fmt: skip
