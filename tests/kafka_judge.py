@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -82,6 +83,14 @@ def numbers(release: str = JUDGE) -> dict[str, tuple[str, str, str]]:
     """
     found = json.loads(_run("Configs", "numbers", release=release).stdout)
     return {name: tuple(one) for name, one in found.items()}
+
+
+def taken(pairs: Iterable[tuple[str, str]], release: str = JUDGE) -> list[bool]:
+    """Whether a topic takes each of some configs, by Kafka's definition."""
+    answer: list[bool] = json.loads(
+        _run("Configs", "taken", *chain(*pairs), release=release).stdout
+    )
+    return answer
 
 
 @contextmanager

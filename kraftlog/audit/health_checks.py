@@ -345,7 +345,7 @@ def _no_topic(quorum: Quorum, found: Health) -> Reason:
 
 @health_check(
     "topic_configs_taken", "warning", "state", "KAFKA-19080",
-    "brokers take the numbers in the configs of all topics",
+    "brokers take the configs of all topics",
     action="watch", nothing=_no_topic,
     meaning="""A topic has a config whose value Kafka's brokers do not take. A broker reads the
     configs of all topics when it starts, and ends there (Error starting LogManager), whoever

@@ -300,6 +300,17 @@ fault(
     "topic_configs_taken", "warning", says="before any broker restarts.",
     sound=cluster(level(20), broker(1, FIRST + 1, highest=27)),
 )(cluster(level(20), broker(1, FIRST + 1, highest=27), of_topic("a", "segment.bytes", "14")))  # fmt: skip
+for _name, _value, _taken in (
+    ("cleanup.policy", "compact,", " compact , delete"),
+    ("compression.type", "none", "uncompressed"),
+    ("min.cleanable.dirty.ratio", "1.1", "1e-1"),
+    ("preallocate", "no", "TRUE"),
+    ("leader.replication.throttled.replicas", "0", "0:1,1:2"),
+):
+    fault(
+        "topic_configs_taken", "warning", says=f"a: {_name}={_value}. No broker starts with that,",
+        sound=cluster(*RUNNING, of_topic("a", _name, _taken)),
+    )(cluster(*RUNNING, of_topic("a", _name, _value)))  # fmt: skip
 fault("features_recorded", "warning", says="no metadata.version", sound=sound)(
     cluster(broker(1, FIRST), broker(2, FIRST + 1))
 )
