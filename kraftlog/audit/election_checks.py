@@ -36,7 +36,7 @@ from kraftlog.quorum.settings import (
     ROLES,
     number_of,
 )
-from kraftlog.quorum.shortfalls import voted_down
+from kraftlog.quorum.shortfalls import may_be_unwritten, voted_down
 
 
 def _over_elections(quorum: Quorum) -> Coverage:
@@ -193,7 +193,7 @@ def _over_voters(quorum: Quorum) -> Coverage:
     whatever its health check says. Or it leads, and no controller has ever written anything. Usual
     causes are an address that the leader advertises and the others cannot reach (after a cold
     start, a change of names), a link, or a disk. At level info the copies of the others were made
-    before that record was written.""",
+    before that record was written, or the leader ended or was copied before it wrote any.""",
     advice="""Compare advertised.listeners of the leader with what the others can resolve and
     reach, then restart the controllers one after the other. See kraftlog plan election for who
     can be elected, and kraftlog replicas for where each log ends.""",
@@ -274,9 +274,10 @@ def _not_replicated(
     states = [log.evidence.state_file for log in lacking]
     went_on = any(state is not None and state.leader_epoch > epoch for state in states)
     # Neither several leaders in a row, each without followers, nor a voter that has gone on to the
-    # next epoch without this one, are a matter of the moment of copying.
-    copied = bool(stamps) and not alone and not went_on
-    copied = copied and all(copy_explains(quorum, log, min(stamps)) for log in lacking)
+    # next epoch without this one, are a matter of a moment: that of copying, or of the leader's end.
+    may_be = not alone and not went_on
+    copied = bool(stamps) and all(copy_explains(quorum, log, min(stamps)) for log in lacking)
+    unwritten = any(may_be_unwritten(quorum, log) for log in quorum.holders.get(leader, ()))
     where = f" at offset {begins[0][1].start_offset}" if begins else ""
     held = some([f"voter {one}" for one in holders]) if holders else "no voter"
     rows = alone + 1
@@ -291,14 +292,16 @@ def _not_replicated(
     reason = f"A majority elected it, but that record is not on a majority. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
     if voted_down(quorum, epoch, leader):
         reason = "By the votes of the others no majority can have elected it: see the finding of single_leader_per_epoch."
-    elif copied:
+    elif may_be and copied:
         reason = "These copies were made before that record was written."
+    elif may_be and unwritten:
+        reason = "It may have stopped before it wrote that record, or was copied in that moment."
     return BadRow(
         None,
         f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}. "
         f"It is needed on {quorum.bounds.majority} of {len(members)} voters.{again} The other logs end without it: {ends}. {reason}",
         batch_leader_epoch=epoch,
-        severity="info" if copied else None,
+        severity="info" if may_be and (copied or unwritten) else None,
         evidence={
             "epoch": epoch,
             "leader_id": leader,

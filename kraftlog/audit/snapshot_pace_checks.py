@@ -16,7 +16,7 @@ from kraftlog.config import ValueSource
 from kraftlog.plain import sentence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import kept_snapshots
+from kraftlog.quorum.retention import kept_snapshots, takes_snapshots
 from kraftlog.quorum.settings import BETWEEN, INTERVAL, number_of
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment_text
@@ -36,6 +36,7 @@ def _nodes(quorum: Quorum) -> list[LogView]:
         log
         for log in quorum.logs
         if not (log.is_empty or log.evidence.is_pulled or log.evidence.single_file)
+        if takes_snapshots(quorum, log)
         if _newest(quorum, log) is not None or not log.start_offset
     ]
 

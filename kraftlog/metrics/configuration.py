@@ -12,7 +12,7 @@ from typing import Any
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.retention import bytes_since_snapshot, log_bytes, newest_ms
+from kraftlog.quorum.retention import bytes_since_snapshot, log_bytes, newest_ms, takes_snapshots
 from kraftlog.quorum.settings import (
     BETWEEN,
     INTERVAL,
@@ -112,7 +112,7 @@ def _bytes_since(beside: Beside, limit: int) -> str | None:
 
 def _time_since(beside: Beside, limit: int) -> str | None:
     log = beside.log
-    if limit == 0 or log.is_empty:
+    if limit == 0 or log.is_empty or not takes_snapshots(beside.quorum, log):
         return None
     held = [one for one in beside.quorum.snapshots_of(log.label) if one.is_complete]
     stamps = [one.last_contained_timestamp for one in held]

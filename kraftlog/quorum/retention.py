@@ -25,6 +25,7 @@ from kraftlog.quorum.settings import (
     number_of,
 )
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.state.declare import Data
 
 CLEANED_EVERY_MS = 60_000
 """So often a node compares what it keeps with its limits (KafkaRaftClient, MetadataLogConfig)."""
@@ -113,9 +114,26 @@ def bytes_since_snapshot(quorum: Quorum, log: LogView) -> int:
     """Bytes of the batches from the replica's newest snapshot on that a snapshot could hold by now,
     and that its node has counted: what is not committed waits for other voters, and is in none.
     """
+    if not takes_snapshots(quorum, log):
+        return 0
     since = log.base >= counted_from(quorum, log)
     meant = log.rows[since & (log.base < _may_be_committed(quorum, log))]
     return int(log.evidence.log.sizes[meant].sum())
+
+
+def takes_snapshots(quorum: Quorum, log: LogView) -> bool:
+    """Whether a node takes snapshots of its log: a broker on ZooKeeper that is to migrate only follows
+    it. Source: Kafka's KafkaServer (3.4 to 3.9), which has no SnapshotGenerator; KIP-866.
+    """
+    own = _registration(quorum, log)
+    return own is None or not own["isMigratingZkBroker"]
+
+
+def _registration(quorum: Quorum, log: LogView) -> Data | None:
+    """How a log's node is registered as a broker; None where it is not, or is of another quorum."""
+    state, node = quorum.evidence.state, log.evidence.node_id
+    brokers = state.health.brokers if state and state.health else {}
+    return None if node is None or log.label in quorum.foreign else brokers.get(node)
 
 
 def counted_from(quorum: Quorum, log: LogView) -> int:
@@ -123,11 +141,8 @@ def counted_from(quorum: Quorum, log: LogView) -> int:
     it finds in its log then does not count; a broker registers when it has read that. Source: Kafka's
     SnapshotGenerator, to which a start is a snapshot.
     """
-    end, state = quorum.own_snapshot_end(log.label), quorum.evidence.state
-    node, brokers = log.evidence.node_id, state.health.brokers if state and state.health else {}
-    if node is None or node not in brokers or log.label in quorum.foreign:
-        return end
-    registered: int = brokers[node]["brokerEpoch"]
+    end, own = quorum.own_snapshot_end(log.label), _registration(quorum, log)
+    registered: int = end if own is None else own["brokerEpoch"]
     return max(end, registered) if registered < (log.end_offset or 0) else end
 
 

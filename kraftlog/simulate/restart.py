@@ -139,6 +139,14 @@ class _Judge:
         lambda self: frozenset(one.log.label for one in stuck(self.quorum))
     )
     _ends = cached_property[frozenset[Cut]](lambda self: frozenset(cuts_of(self.quorum)))
+    _followed = cached_property[frozenset[int]](
+        lambda self: frozenset(
+            one.leader_id
+            for log in self.quorum.peers
+            if (one := log.evidence.state_file) is not None
+            and one.leader_epoch == max(self.quorum.leaders, default=None)
+        )
+    )
     _unlearned = cached_property[dict[str, tuple[User, ...]]](
         lambda self: lost_by_loading(self.quorum)
     )
@@ -179,6 +187,9 @@ class _Judge:
             return "its disk is full, and Kafka does not start on it: give it room first"
         if log.label in self._stuck:
             return "it tries to join and does not arrive: do first what controllers_catch_up says"
+        has_forgotten = log.evidence.quorum_state is None and self._no_leader is None
+        if has_forgotten and log.evidence.node_id in self._followed:
+            return "other nodes still follow it as their leader, which it has forgotten, so that both would end with an exception: start it when another one leads"
         return None
 
     def _with_loss(self, one: Restart, log: LogView, start: int) -> Restart:

@@ -105,6 +105,23 @@ def test_a_healthy_quorum_restarts_followers_first(tmp_path: Path) -> None:
     assert [(label, one.order) for label, one in found.items()] == [("1", 1), ("3", 2), ("2", 3)]
 
 
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_an_emptied_leader_waits_for_another_one(tmp_path: Path, is_followed: bool) -> None:
+    """A real quorum of Kafka 4.3.1 was stopped, and its leader emptied: as a follower asked it as the
+    leader, both ended with an IllegalStateException.
+    """
+    nodes = quorum(tmp_path)
+    for file in nodes[1].folder.iterdir():
+        file.unlink()
+    for node in (nodes[0], nodes[2]):
+        node.quorum_state(leaderId=2 if is_followed else -1, leaderEpoch=2)
+    found = answers(tmp_path)
+    first = "other nodes still follow it as their leader"
+    assert found["2"].reason.startswith(first) is is_followed
+    assert found["2"].order == (None if is_followed else 1)
+    assert found["2"].safety == Safety.SAFE
+
+
 @pytest.mark.parametrize("is_full", [True, False])
 def test_a_node_that_cannot_go_on_waits_and_is_not_first(tmp_path: Path, is_full: bool) -> None:
     """Its disk is full, or it fetches and never arrives: nobody can wait for it in an order."""

@@ -195,6 +195,11 @@ fault(
     says="is on voter 1. It is needed on 2 of 3 voters",
     sound=led_by(1, 3),
 )(led_by(1))
+fault(
+    "newest_leader_commits", "info", says="It may have stopped before it wrote that record",
+    sound=led_by(1, 3),
+)(led_by())  # fmt: skip
+"""All were killed in the moment of an election (a real quorum of Kafka 4.4.0)."""
 
 
 def only_raft(nodes: list[Node], *more: Batch) -> None:
