@@ -21,6 +21,7 @@ from kraftlog.audit.triage import (
     restore_vote,
 )
 from kraftlog.log import names
+from kraftlog.log.directory import NO_SEGMENT
 from kraftlog.plain import counted
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.ends import noted_epoch
@@ -362,7 +363,8 @@ def _has_not_started(quorum: Quorum, log: LogView) -> bool:
     """Whether no vote can have been forgotten with a voter's log: none of its snapshots is of a node
     that ran, it had no part in an election at hand, and the other voters decide without it.
     """
-    is_new = not log.evidence.segments and quorum.later_vote(log) is None
+    has_none = not log.evidence.segments or log.unread == NO_SEGMENT
+    is_new = has_none and quorum.later_vote(log) is None
     ran = any(one.end_offset for one in quorum.snapshots_of(log.label))
     return is_new and not ran and may_be_emptied(quorum, log)
 

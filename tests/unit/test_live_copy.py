@@ -4,6 +4,7 @@ those of a live node do.
 
 import errno
 import os
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -210,6 +211,16 @@ def test_a_log_of_which_no_segment_was_copied_is_not_empty(tmp_path: Path) -> No
     assert [one.boots for one in plans.voters] == [True, True]
     assert plans.boots["3"].boots
     assert plans.boots["3"].reason == f"{NO_SEGMENT}; Kafka begins an empty log there"
+
+
+def test_a_voter_that_has_not_started_yet_is_not_told_to_restore_its_vote(tmp_path: Path) -> None:
+    """Two of three static voters had started (Kafka 4.3.1): the third had no vote to forget."""
+    shutil.rmtree(quorum(tmp_path)[2].folder)
+    result = audit_of(Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None))))
+    told = {one.check: one for one in result.findings}
+    assert told.keys() == {"file_readable", "quorum_state_present"}
+    assert told["quorum_state_present"].severity == "info"
+    assert "Start it: it fetches all" in told["quorum_state_present"].row.message
 
 
 def test_a_folder_that_cannot_be_listed_may_be_a_copy(
