@@ -252,12 +252,33 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     """
     if quorum.is_voter(log.evidence) is False:
         return "This node does not vote, so that no vote is forgotten. Delete the file while the node is stopped: Kafka writes it anew."
+    if votes_left_out(quorum):
+        gone = "kraftlog recover builds a quorum from what remains"
+        if _end_alike(quorum):
+            gone = "stop every node before one starts: the voters' logs end alike, so whoever is elected then has all"
+        return f"{risk} No copy at hand has the file: likely it was left out. Copy it from each node. If all of them have lost it, {gone}."
     if may_be_emptied(quorum, log):
         return f"{risk} Restore the file, or let the node join anew with an empty log folder when the others have a leader."
     return (
         f"{risk} Restore the file. Do not let the node join anew with an empty log folder: too few other voters at hand are whole. "
         "Without a backup, kraftlog recover builds a quorum from what remains."
     )
+
+
+def votes_left_out(quorum: Quorum) -> bool:
+    """Whether none of several copies has a `quorum-state`, which each node writes when it starts: as
+    where only logs were copied.
+    """
+    nodes = [one for one in quorum.replicas if not one.is_pulled]
+    return len(nodes) > 1 and all(one.quorum_state is None for one in nodes)
+
+
+def _end_alike(quorum: Quorum) -> bool:
+    """Whether all voters are at hand, with logs of one end: none holds what another one could be
+    elected without. Source: KafkaRaftClient; a node without a vote begins in the last epoch of its log.
+    """
+    ends = {(one.end_offset, one.last_epoch) for held in quorum.holders.values() for one in held}
+    return len(ends) == 1 and not quorum.bounds.missing_voters and not quorum.differing
 
 
 def at_same_place(

@@ -16,7 +16,13 @@ from itertools import takewhile
 
 from kraftlog.audit.grouping import users_text
 from kraftlog.audit.losses import Cut, cuts_of
-from kraftlog.audit.triage import called, intact_elsewhere, may_be_emptied, replicas_text
+from kraftlog.audit.triage import (
+    called,
+    intact_elsewhere,
+    may_be_emptied,
+    replicas_text,
+    votes_left_out,
+)
 from kraftlog.log import names
 from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
@@ -459,10 +465,14 @@ class _Judge:
             why = "its log was copied before the files beside it, while the node was writing"
             yield Safety.UNKNOWN, why, None
         yield from ((Safety.UNSAFE, why, start) for why, start in self._misremembered(log))
+        if log.evidence.quorum_state is None and votes_left_out(self.quorum):
+            why = "no copy at hand has a quorum-state, so it was likely left out: copy it, too"
+            yield Safety.UNKNOWN, why, None
 
     def _misremembered(self, log: LogView) -> Iterator[tuple[str, int | None]]:
         state = log.evidence.state_file
-        if log.evidence.quorum_state is None and self._unread(log, votes=True) is None:
+        is_missing = log.evidence.quorum_state is None and not votes_left_out(self.quorum)
+        if is_missing and self._unread(log, votes=True) is None:
             yield "its quorum-state is missing, so it could vote twice", None
         elif state is not None and noted_epoch(log) > state.leader_epoch:
             is_by_log = (log.last_epoch or 0) > state.leader_epoch

@@ -1362,6 +1362,18 @@ def test_a_reason_that_several_nodes_have_in_common_is_of_each(tmp_path: Path) -
     assert safe.nodes == "controller 2"
 
 
+def test_where_no_copy_has_a_quorum_state_it_was_likely_left_out(tmp_path: Path) -> None:
+    """As where only logs were copied; a voter that has lost its log is not to be started all the same."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        (node.folder / "quorum-state").unlink()
+    why = "no copy at hand has a quorum-state, so it was likely left out: copy it, too"
+    assert told(tmp_path, "1") == (Safety.UNKNOWN, why, None)
+    nodes[0].epochs([(1, 0), (2, 8), (3, 12)])
+    assert told(tmp_path, "1")[0] == Safety.UNSAFE
+    assert told(tmp_path, "2") == (Safety.UNKNOWN, why, None)
+
+
 def test_a_quorum_state_that_was_set_back_behind_an_epoch_that_the_node_led(tmp_path: Path) -> None:
     """It was stopped before it wrote anything."""
     node = quorum(tmp_path)[2]

@@ -183,6 +183,23 @@ def _(nodes: list[Node]) -> None:
     nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
 
 
+def _forget_votes(nodes: list[Node]) -> None:
+    for node in nodes:
+        (node.folder / "quorum-state").unlink()
+
+
+fault("quorum_state_present", "warning", "1", says="all of them have lost it, stop every node")(
+    _forget_votes
+)
+
+
+@fault("quorum_state_present", "warning", "1", says="all of them have lost it, kraftlog recover")
+def _(nodes: list[Node]) -> None:
+    """Voter 3 lacks the newest batch."""
+    nodes[2].write(healthy_log()[:-1])
+    _forget_votes(nodes)
+
+
 def _led_epoch_3(nodes: list[Node], quorum_state: int) -> None:
     """It was stopped before it wrote anything."""
     stopped(nodes[2], 12)
