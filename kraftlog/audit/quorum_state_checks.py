@@ -171,18 +171,20 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
     """
     yield from _odd_ones(_formatted(quorum))
     changes: dict[int, Counter[Members]] = defaultdict(Counter)
+    labels: dict[int, str] = {}
     for log in quorum.peers:
         end = quorum.confirmed_ends.get(log.label, log.end_offset or 0)
         for offset, _, _, members in voter_sources.log_voter_records(log):
             if offset < end:
                 changes[offset][members] += 1
+                labels.setdefault(offset, log.label)
     groups: dict[int, list[tuple[int, VoterSet]]] = defaultdict(list)
     for offset, holders in changes.items():
         members = holders.most_common(1)[0][0]
         source = f"the KRaftVoters record at offset {offset}"
-        label = next(log.label for log in quorum.peers if log.index_at(offset) >= 0)
         seen = (0, offset + 1)
-        groups[offset] = [(offset, VoterSet(members, source, label, None, offset, seen))] * 2
+        found = VoterSet(members, source, labels[offset], None, offset, seen)
+        groups[offset] = [(offset, found)] * 2
     for one in quorum.own_snapshots:
         if not one.voters or not one.end_offset:
             continue

@@ -135,7 +135,9 @@ def copied_first(quorum: Quorum, log: LogView, until: int) -> bool:
 
 
 def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
-    """When the record at an offset was written, by another copy or by the node's own time index."""
+    """When the record at an offset was written, by another copy or by the node's own time index; else
+    until when, by its own snapshots.
+    """
     for log in quorum.logs:
         index = log.index_at(offset)
         if index >= 0 and log is not lost:
@@ -146,4 +148,9 @@ def _time_at(quorum: Quorum, lost: LogView, offset: int) -> int | None:
         if index.time
         for at in (index.offsets >= offset).nonzero()[0][:1]
     ]
-    return min(times, default=None)
+    held = [
+        one.last_contained_timestamp
+        for one in quorum.snapshots_of(lost.label)
+        if one.end_offset > offset and one.last_contained_timestamp is not None
+    ]
+    return min(times or held, default=None)

@@ -369,7 +369,8 @@ def _of_snapshots(
 ) -> Iterator[Witness]:
     """One snapshot ahead of its log may be fetched from a leader, and the next start begins there.
     It is the node's own where nobody can have sent it, or the log had gone on in a segment that is
-    gone: a takeover drops the log from its beginning on. Of two, the log had passed the first.
+    gone: a takeover drops the log from its beginning on. Of two, the log had passed the first. Who
+    led the epoch in which it ends, as a voter that is alone always has, had all of that in its log.
     """
     ahead = [one for one in own if one.is_complete and one.end_offset > end]
     ends = sorted({one.end_offset for one in ahead})
@@ -384,10 +385,10 @@ def _of_snapshots(
     if rolled and not is_there:
         name = rolled[0].path.rsplit("/", 1)[-1]
         yield Witness(ends[0], f"{told}, and {name} of a segment that is gone", made.path)
-    elif (
-        senders
-        and made.epoch == log.last_epoch
-        and not any(one.can_have_sent(made, end) for one in senders)
-    ):
-        why = "which no voter can have sent to it, as their logs begin before that end"
-        yield Witness(ends[0], f"{told}, {why}", made.path)
+    elif made.epoch == log.last_epoch and not any(one.can_have_sent(made, end) for one in senders):
+        if senders:
+            why = "which no voter can have sent to it, as their logs begin before that end"
+            yield Witness(ends[0], f"{told}, {why}", made.path)
+        elif log.leaders.get(made.epoch) == log.evidence.node_id:
+            why = f"and as leader of epoch {made.epoch} it had written what that holds"
+            yield Witness(ends[0], f"{told}, {why}", made.path)

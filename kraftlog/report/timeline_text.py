@@ -41,15 +41,17 @@ def print_timeline(title: str, entries: Iterable[Entry], *, is_whole: bool = Tru
 
 def _told_once(entries: Iterable[Entry]) -> Iterator[tuple[tuple[str, ...], Entry]]:
     """Each entry with the lineages that hold it: what several replicas hold apart from the shared
-    history is told once.
+    history is told once, and what they hold as it does, behind a batch that differs, not again.
     """
+    shared: set[tuple[object, ...]] = set()
     apart: dict[tuple[object, ...], list[Entry]] = {}
     for one in entries:
         at = one.moment
+        same = (at.offset, at.batch_leader_epoch, at.timestamp, at.record_type, one.lines)
         if at.lineage == MAIN:
+            shared.add(same)
             yield (MAIN,), one
-        else:
-            same = (at.offset, at.batch_leader_epoch, at.timestamp, at.record_type, one.lines)
+        elif same not in shared:
             apart.setdefault(same, []).append(one)
     labels = {key: tuple(one.moment.lineage for one in held) for key, held in apart.items()}
     order = {names: place for place, names in enumerate(dict.fromkeys(labels.values()))}

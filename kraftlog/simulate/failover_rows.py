@@ -122,8 +122,7 @@ def _row(
 ) -> Row:
     mine = plans.extent(follower)
     if rule == TruncationRule.LEADER_EPOCH:
-        cut = truncate(mine, plans.extent(leader)).truncation_offset
-        cut = min(cut, plans.departs(follower, leader, mine.end_offset))
+        cut = plans.departs(follower, leader, truncate(mine, plans.extent(leader)))
     else:
         cut = min(mine.end_offset, _mark(plans, follower))
     held = plans.committed_reach(leader)

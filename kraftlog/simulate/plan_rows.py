@@ -108,19 +108,21 @@ class Plans:
         voters = [replace(one, boots=one.boots or all_start) for one in self.voters]
         return outcomes(voters, self.quorum.bounds.lower, dead)
 
-    def departs(self, log: LogView, leader: LogView, end: int) -> int:
-        """Where a follower's history is not its leader's any more; its end where nothing at hand
-        shows a difference. A leader whose log begins behind the difference is spoken for by the
-        copies that tell the same history.
+    def departs(self, log: LogView, leader: LogView, cut: Cut) -> int:
+        """Where a follower's history is not its leader's any more; where it is cut by epochs if
+        nothing at hand shows a difference before. A leader whose log begins behind the difference
+        is spoken for by the copies that tell the same history. Kafka compares epochs: what differs
+        within one epoch stays, unless a snapshot replaces it.
         """
         told = [leader, *(one for one in self.quorum.peers if self._same_history(one, leader))]
         starts = [
             run.start
             for other in told
             if other is not log
-            for run in self.quorum.comparisons[log.label, other.label].runs[:1]
+            for run in self.quorum.comparisons[log.label, other.label].runs
+            if cut.by_snapshot is not None or run.same_epoch_at != run.start
         ]
-        return min([end, *starts])
+        return min([cut.truncation_offset, *starts])
 
     def _same_history(self, one: LogView, leader: LogView) -> bool:
         """Whether a copy holds some of the leader's batches, and none that differs."""
@@ -180,7 +182,7 @@ def truncation_rows(
         if mine.end_offset == theirs.end_offset and not comparison.runs:
             continue
         cut = truncate(mine, theirs)
-        offset = min(cut.truncation_offset, plans.departs(log, comparison.other, mine.end_offset))
+        offset = plans.departs(log, comparison.other, cut)
         rows = log.rows[(log.last >= offset) & (log.base < mine.end_offset)]
         if cuts_below_start(mine, offset, cut.by_snapshot):
             rows = rows[:0]

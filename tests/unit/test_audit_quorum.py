@@ -53,6 +53,7 @@ from tests.unit.audit_logs import (
     disk_text,
     feature,
     found,
+    frame,
     healthy_log,
     healthy_state,
     leader_change,
@@ -505,6 +506,19 @@ def test_voters_of_a_snapshot_behind_what_no_log_shows_contradict_nobody(tmp_pat
     ahead.rename(nodes[0].checkpoint(13, 2))
     named = {one.path for one in rows_of(tmp_path, "voter_sets_agree")}
     assert str(nodes[0].checkpoint(13, 2)) in named
+
+
+def test_voters_at_an_offset_that_no_batch_says_it_holds(tmp_path: Path) -> None:
+    """The header says one record where there are two: the second one's offset is in no batch."""
+    named = voters_batch(12, 2, 1, 2, 3, ms=LATER)
+    key = (named.keys or ())[0]
+    both = frame(0, key, named.values[0]) + frame(1, key, named.values[0])
+    for node in quorum(tmp_path):
+        node.append(replace(named, payload=both, count=2), Batch(14, 2, (NO_OP,), ms=LATER))
+    said = audit(tmp_path)
+    assert [one.check for one in said.results if one.result == "errored"] == []
+    assert found(said, "batch_header_valid")
+    assert not found(said, "voter_sets_agree")
 
 
 @pytest.mark.parametrize("fetched", [False, True])

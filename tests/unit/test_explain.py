@@ -1,6 +1,7 @@
 """What a timeline says of records that only one side holds, and of those that nothing leads up to."""
 
 import struct
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from tests.unit.audit_logs import (
     quorum,
     quota,
     register_broker,
+    replace_batch,
     snapshot,
     topic,
 )
@@ -61,6 +63,16 @@ def states(told: str) -> dict[str, set[str]]:
             _, _, rest = line.partition("  epoch ")
             found.setdefault(rest[0], set()).add(rest.split("  ")[-1])
     return found
+
+
+def test_what_follows_a_batch_that_differs_is_held_by_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = quorum(tmp_path)
+    replace_batch(nodes[2], 4, lambda one: replace(one, ms=one.ms + 1).raw())
+    told = explained(capsys, "4-8", "--input", str(tmp_path))
+    _, _, apart = told.partition("only in the log of 3, which departs from the others here:")
+    assert [line.split()[3] for line in apart.splitlines() if "  offset " in line] == ["4", "5"]
 
 
 def test_what_a_majority_of_the_older_side_holds_is_not_called_uncommitted(

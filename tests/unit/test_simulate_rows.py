@@ -171,6 +171,21 @@ def test_an_uncommitted_tail_is_lost_and_nothing_committed_with_it(tmp_path: Pat
     assert elections["1"]["lacks_committed_from_offset"] == 8
 
 
+def test_what_differs_within_an_epoch_is_cut_by_nobody(tmp_path: Path) -> None:
+    """Kafka compares epochs, never bytes: the follower fetches on behind the batch at 4. Of two
+    differences, the one of another epoch is cut.
+    """
+    nodes = quorum(tmp_path)
+    replace_batch(nodes[2], 4, lambda one: replace(one, ms=one.ms + 1).raw())
+    row = plans(tmp_path)[0]["3", "2"]
+    assert (row["truncation_offset"], row["by_snapshot"], row["records_lost"]) == (12, None, 0)
+    older = [replace(one, ms=one.ms + (one.base == 4)) for one in healthy_log() if one.base < 8]
+    nodes[2].write([*older, Batch(8, 1, (NO_OP,), None, LATER)])
+    nodes[2].epochs([(1, 0)])
+    row = plans(tmp_path)[0]["3", "2"]
+    assert (row["truncation_offset"], row["by_snapshot"], row["records_lost"]) == (8, None, 1)
+
+
 def test_a_replica_of_another_cluster_is_refused_and_cut_by_nobody(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     strange = [leader_change(0, 7, 9), Batch(1, 7, (topic("elsewhere", 77),), None, LATER)]

@@ -429,6 +429,30 @@ def _(nodes: list[Node]) -> None:
     takes_over(nodes[2], 10)
 
 
+def copied_alone(nodes: list[Node], number: int) -> None:
+    """A node whose log ends before its newest snapshot, without the other voters' copies."""
+    takes_over(nodes[number - 1], 10)
+    for node in nodes:
+        if node.node_id != number:
+            shutil.rmtree(node.home)
+
+
+@fault(
+    "log_end_lost", "critical", "2", 10, says="as leader of epoch 2 it had written what that holds",
+    sound=lambda nodes: copied_alone(nodes, 3),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What it wrote itself, no other node can have sent to it."""
+    copied_alone(nodes, 2)
+
+
+@fault("log_end_lost", "info", "2", 10, says="holds a snapshot of offset 12, and as leader")
+def _(nodes: list[Node]) -> None:
+    """The snapshot holds a record that was written after the log was copied."""
+    copied_alone(nodes, 2)
+    copied_at(nodes[1].segment(6), healthy_log()[-1].ms - 1)
+
+
 def cut_at(ms: int) -> Damage:
     """Voters 2 and 3 end at offset 6, whose record is 4,000 ms later; 1 has a snapshot of all."""
 
