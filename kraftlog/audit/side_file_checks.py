@@ -193,10 +193,10 @@ def _missing_entries(
     )
     stamps = log.evidence.log.base_timestamps
     for one in log.epoch_starts:
-        at_start = not entries and one.start_offset == log.start_offset
-        cut = (is_cut and one.start_offset < first) or at_start
+        cut = is_cut and one.start_offset < first
         # The file of a live copy may have been copied before the election.
-        later = one is log.epoch_starts[-1] and modified_ms < int(stamps[one.row])
+        may_be = not entries or one is log.epoch_starts[-1]
+        later = may_be and modified_ms < int(stamps[one.row])
         if one.epoch in listed or cut or later or not one.certain:
             continue
         entry = (one.epoch, one.start_offset)

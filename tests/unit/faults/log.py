@@ -1,5 +1,6 @@
 """Damages to the segments and side files of one replica's log."""
 
+import os
 import shutil
 import struct
 import zlib
@@ -605,9 +606,17 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "leader-epoch-checkpoint").write_text("0\nmany\n")
 
 
-@fault("epoch_checkpoint_agrees", "warning", "1", 8, says="lacks an entry: epoch 2 begins at 8")
-def _(nodes: list[Node]) -> None:
-    (nodes[0].folder / "leader-epoch-checkpoint").write_bytes(b"")
+def _empty_checkpoint(nodes: list[Node]) -> Path:
+    file: Path = nodes[0].folder / "leader-epoch-checkpoint"
+    file.write_bytes(b"")
+    return file
+
+
+fault(
+    "epoch_checkpoint_agrees", "warning", "1", 0, says="lacks an entry: epoch 1 begins at 0",
+    sound=lambda nodes: os.utime(_empty_checkpoint(nodes), (0, 0)),
+)(_empty_checkpoint)  # fmt: skip
+"""Not where it was copied as Kafka makes it, before the first election."""
 
 
 @fault(
