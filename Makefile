@@ -10,7 +10,7 @@ export GX_ANALYTICS_ENABLED := false
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test pytest test-kafka test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz soak lint type check mutants bench bench-large docs notebook wheel lock clean
+.PHONY: help setup run test pytest test-kafka kafka-jars test-s3 s3a-jars test-stores test-cluster test-yarn test-browser test-schedules matrix fuzz soak lint type check mutants bench bench-large docs notebook wheel lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,9 +53,7 @@ pytest: .venv/.stamp
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --durations 12
 
 # One worker more than cores: nodes wait for elections and for each other (303 → 249 s on two cores).
-test-kafka: .venv/.stamp ## The tests against Apache Kafka's own jars (needs Maven)
-	$(MAKE) -C tests/java
-	$(BIN)/python -m tests.kafka_quorum
+test-kafka: kafka-jars ## The tests against Apache Kafka's own jars (needs Maven)
 	$(BIN)/python -m pytest -m kafka tests/kafka -n 3 --dist loadfile --durations 5
 
 test-s3: s3a-jars ## Runs and readers on an object store: a real S3 protocol server
@@ -72,6 +70,10 @@ test-cluster: .venv/.stamp ## The pipeline on a Spark cluster of two workers, an
 test-yarn: .venv/.stamp ## The pipeline on YARN: Hadoop's own mini cluster (needs Maven)
 	mvn -q -B -f tests/cluster/pom.xml dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.yarn"
 	$(BIN)/python -m pytest -m yarn
+
+kafka-jars: .venv/.stamp ## Fetch Kafka's jars, compile what asks them (once; needs Maven)
+	$(MAKE) -C tests/java
+	$(BIN)/python -m tests.kafka_quorum
 
 s3a-jars: .venv/.stamp ## Fetch the jars that Spark reads a lake on S3 with (once)
 	$(BIN)/python -m kraftlog.session fetch-jars s3a

@@ -74,7 +74,9 @@ _SWITCHES = {
 _THROTTLED = {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 """Lists of a partition and a broker each, or * for all."""
 _PLACE = re.compile(r"(\d+:\d+)?", re.ASCII)
-_DECIMAL = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)[fd]?", re.ASCII | re.IGNORECASE)
+_DECIMAL = re.compile(
+    r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)[fd]?", re.ASCII | re.IGNORECASE
+)
 
 
 class RefusedConfig(NamedTuple):
