@@ -99,8 +99,7 @@ SECONDS ?= 60
 fuzz: .venv/.stamp ## Whole audits of damaged folders, for a minute or for hours (SECONDS=36000)
 	$(BIN)/python -m tests.property.test_fuzz $(SECONDS)
 
-soak: .venv/.stamp ## A real cluster worked on at random, its copies audited (needs Maven; SECONDS=600)
-	$(MAKE) --no-print-directory -C tests/java
+soak: kafka-jars ## A real cluster worked on at random, its copies audited (needs Maven; SECONDS=600)
 	$(BIN)/python -m tests.soak $(SECONDS)
 
 check: lint type ## Lint and types, without the tests

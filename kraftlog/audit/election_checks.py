@@ -275,9 +275,14 @@ def _not_replicated(
     went_on = any(state is not None and state.leader_epoch > epoch for state in states)
     # Neither several leaders in a row, each without followers, nor a voter that has gone on to the
     # next epoch without this one, are a matter of a moment: that of copying, or of the leader's end.
-    may_be = not alone and not went_on
-    copied = bool(stamps) and all(copy_explains(quorum, log, min(stamps)) for log in lacking)
-    unwritten = any(may_be_unwritten(quorum, log) for log in quorum.holders.get(leader, ()))
+    excuse = None
+    if not alone and not went_on:
+        if stamps and all(copy_explains(quorum, log, min(stamps)) for log in lacking):
+            excuse = "These copies were made before that record was written."
+        elif any(may_be_unwritten(quorum, log) for log in quorum.holders.get(leader, ())):
+            excuse = (
+                "It may have stopped before it wrote that record, or was copied in that moment."
+            )
     where = f" at offset {begins[0][1].start_offset}" if begins else ""
     held = some([f"voter {one}" for one in holders]) if holders else "no voter"
     rows = alone + 1
@@ -292,16 +297,14 @@ def _not_replicated(
     reason = f"A majority elected it, but that record is not on a majority. Look at the address that controller {leader} advertises, at its network link, and at the voters' disks."
     if voted_down(quorum, epoch, leader):
         reason = "By the votes of the others no majority can have elected it: see the finding of single_leader_per_epoch."
-    elif may_be and copied:
-        reason = "These copies were made before that record was written."
-    elif may_be and unwritten:
-        reason = "It may have stopped before it wrote that record, or was copied in that moment."
+    elif excuse is not None:
+        reason = excuse
     return BadRow(
         None,
         f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}. "
         f"It is needed on {quorum.bounds.majority} of {len(members)} voters.{again} The other logs end without it: {ends}. {reason}",
         batch_leader_epoch=epoch,
-        severity="info" if may_be and (copied or unwritten) else None,
+        severity=None if excuse is None else "info",
         evidence={
             "epoch": epoch,
             "leader_id": leader,

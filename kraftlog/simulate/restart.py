@@ -465,7 +465,7 @@ class _Judge:
             why = "its log was copied before the files beside it, while the node was writing"
             yield Safety.UNKNOWN, why, None
         yield from ((Safety.UNSAFE, why, start) for why, start in self._misremembered(log))
-        if log.evidence.quorum_state is None and votes_left_out(self.quorum):
+        if votes_left_out(self.quorum):
             why = "no copy at hand has a quorum-state, so it was likely left out: copy it, too"
             yield Safety.UNKNOWN, why, None
 

@@ -25,7 +25,16 @@ from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.tables.lake import Lake
 from tests.in_process import run_of
-from tests.unit.audit_logs import LIMITS, NO_OP, Batch, Node, healthy_log, leader_change, quorum
+from tests.unit.audit_logs import (
+    LIMITS,
+    NO_OP,
+    Batch,
+    Node,
+    audit,
+    healthy_log,
+    leader_change,
+    quorum,
+)
 from tests.unit.faults.table import AT, END_POSITION, LATER
 from tests.unit.test_directory import as_nobody
 
@@ -216,8 +225,7 @@ def test_a_log_of_which_no_segment_was_copied_is_not_empty(tmp_path: Path) -> No
 def test_a_voter_that_has_not_started_yet_is_not_told_to_restore_its_vote(tmp_path: Path) -> None:
     """Two of three static voters had started (Kafka 4.3.1): the third had no vote to forget."""
     shutil.rmtree(quorum(tmp_path)[2].folder)
-    result = audit_of(Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None))))
-    told = {one.check: one for one in result.findings}
+    told = {one.check: one for one in audit(tmp_path).findings}
     assert told.keys() == {"file_readable", "quorum_state_present"}
     assert told["quorum_state_present"].severity == "info"
     assert "Start it: it fetches all" in told["quorum_state_present"].row.message
