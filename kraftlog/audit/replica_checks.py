@@ -15,7 +15,7 @@ from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, put_in_place, replacement
 from kraftlog.plain import numbers, offsets_text, sentence, voters_text
-from kraftlog.quorum.committed import candidates, committed_cut, whole_snapshot
+from kraftlog.quorum.committed import Candidate, candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.copy_times import described_alone_from
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -245,6 +245,8 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             severity = "warning"
             its = "its log" if len(unread) == 1 else "their logs"
             text += f" It lags, or has lost {them}. {sentence(voters_text(unread))} would elect it if nothing is left of {its}. {_start_first(quorum, one.log, them)}"
+        elif by := _once_cut(quorum, one):
+            text += f" It lags, or has lost {them}. {_ONCE_CUT.format(voters_text(by))}"
         else:
             text += f" It lags, or has lost {them}. The voters at hand cannot elect it, and it fetches {them} from the leader when it runs."
         yield BadRow(
@@ -268,6 +270,21 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
         yield _alone_row(quorum, alone)
 
 
+def _once_cut(quorum: Quorum, lacking: Candidate) -> list[int]:
+    """The voters that hold more than one that lags, and would elect it once their own start has cut
+    their logs at a damaged batch.
+    """
+    holed = {
+        log.evidence.node_id or 0
+        for log in quorum.electors
+        for hole in log.holes
+        if hole.start <= (lacking.lacks_from or 0) and hole.end > quorum.own_snapshot_end(log.label)
+    } - lacking.granting
+    again = candidates(quorum, holed) if holed else ()
+    return sorted(holed) if any(one.wins and one.log is lacking.log for one in again) else []
+
+
+_ONCE_CUT = "As they stand, the voters at hand cannot elect it, but {} would, once a start has cut the log at a damaged batch: settle that first."
 _SET_BACK = "Copy it again. If it still ends there, start it only while a majority of the others runs, so that it fetches what it lost before its vote counts."
 _OF_ANOTHER_HISTORY = "It holds another history there: see the finding of committed_data_consistent, and start no node of either before you know which one counts."
 

@@ -165,9 +165,11 @@ def returning(quorum: Quorum, label: str) -> Returning:
 
 
 def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
-    """The log that holds what is committed from an offset on, and goes on furthest."""
+    """The log that holds what is committed from an offset on, and goes on furthest, of some that end
+    alike one without a hole: behind that no state could be rebuilt.
+    """
     held = (log for log in not_replaced(quorum) if log.covers(offset, quorum.bounds.lower))
-    return max(held, key=lambda log: log.newness, default=None)
+    return max(held, key=lambda log: (log.newness, not log.holes), default=None)
 
 
 def not_replaced(quorum: Quorum) -> list[LogView]:

@@ -17,6 +17,7 @@ from kraftlog.audit.runner import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum.committed import committed_cut
 from kraftlog.quorum.evidence import Losses
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
@@ -174,3 +175,19 @@ def test_what_only_a_snapshot_holds_is_told_as_a_log_tells_it(tmp_path: Path) ->
     told = [one for one in audited(left)[1].findings if one.check == "voter_holds_committed_data"]
     assert {one.severity for one in told} == {"critical"}
     assert all("Lost: topics ledger.v1-21, invoices.raw-22;" in one.row.message for one in told)
+
+
+def test_what_is_committed_is_told_by_a_copy_without_a_hole(tmp_path: Path) -> None:
+    """Copies 1, 3 and 11 end alike, and the first one has a damaged batch far below the cut."""
+    for label in ("1", "2", "3", "11"):
+        shutil.copytree(
+            DATA / "isolated" / "replicas" / label, tmp_path / label, copy_function=shutil.copyfile
+        )
+    (path,) = (tmp_path / "1" / PARTITION).glob("*.log")
+    data = bytearray(path.read_bytes())
+    data[9_000] ^= 4
+    path.write_bytes(data)
+    quorum = quorum_of(tmp_path)
+    cut = committed_cut(quorum, 176)
+    assert cut is not None
+    assert lost_by(quorum, cut).objects

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.unit.audit_logs import (
+    HEADER_SIZE,
     NO_OP,
     START_MS,
     TRANSACTION,
@@ -20,6 +21,7 @@ from tests.unit.audit_logs import (
     healthy_state,
     leader_change,
     led_next,
+    overwrite,
     producer_ids,
     replace_batch,
     snapshot,
@@ -28,7 +30,7 @@ from tests.unit.audit_logs import (
     uuid_text,
     voters_batch,
 )
-from tests.unit.faults.table import LATER, Damage, fault
+from tests.unit.faults.table import AT, LATER, Damage, fault
 
 STORED = [healthy_log()[1], healthy_log()[3]]
 
@@ -401,6 +403,16 @@ def lagging(nodes: list[Node]) -> None:
 
 
 fault("voter_holds_committed_data", "info", "3", 8, says="cannot elect it")(lagging)
+
+
+@fault(
+    "voter_holds_committed_data", "info", "3", 8, also="batch_crc_valid",
+    says="but voter 1 would, once a start has cut the log at a damaged batch: settle that first",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """It holds more, and cuts it away itself at its next start: plan restart says so, too."""
+    lagging(nodes)
+    overwrite(nodes[0].segment(6), AT[6] + HEADER_SIZE + 1, b"\x55")
 
 
 @fault(
