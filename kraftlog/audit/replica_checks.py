@@ -274,11 +274,11 @@ def _once_cut(quorum: Quorum, lacking: Candidate) -> list[int]:
     """The voters that hold more than one that lags, and would elect it once their own start has cut
     their logs at a damaged batch.
     """
+    lacks = lacking.lacks_from or 0
     holed = {
         log.evidence.node_id or 0
         for log in quorum.electors
-        for hole in log.holes
-        if hole.start <= (lacking.lacks_from or 0) and hole.end > quorum.own_snapshot_end(log.label)
+        if log.holes and max(log.holes[0].start, quorum.own_snapshot_end(log.label)) <= lacks
     } - lacking.granting
     again = candidates(quorum, holed) if holed else ()
     return sorted(holed) if any(one.wins and one.log is lacking.log for one in again) else []

@@ -416,6 +416,17 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "voter_holds_committed_data", "info", "3", 8, also="batch_crc_valid",
+    says="The voters at hand cannot elect it",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """With the snapshot of all that it cuts, it does not vote for less."""
+    lagging(nodes)
+    overwrite(nodes[0].segment(6), AT[6] + HEADER_SIZE + 1, b"\x55")
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, healthy_log()[-1].ms))
+
+
+@fault(
     "voter_holds_committed_data", "warning", "3", 8,
     says="Voter 1 would elect it if nothing is left of its log. If the voters are down, start controller 2 first",
 )  # fmt: skip
