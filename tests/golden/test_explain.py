@@ -201,6 +201,39 @@ def test_who_asked_for_it_is_joined_from_the_authorizers_log(
     ]
 
 
+def test_for_people_who_asked_is_likely_and_not_proven(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "kafka-authorizer.log"
+    log.write_text(AUTHORIZER, encoding="utf-8")
+    given = ["--input", str(OFFLINE), "--authorizer-log", str(log)]
+    assert main(["explain", "topic", "reborn", *given]) == 0
+    shown = capsys.readouterr()
+    said = "    likely asked for by User:CN=ops, O=x from 10.0.0.7 (DeleteTopics)"
+    assert shown.out.splitlines().count(said) == 1
+    assert "who asked is likely, not proven" in shown.err
+    log.write_text("[2026-11-21 22:56:38,200] INFO Kafka has started (kafka.server)\n")
+    assert main(["explain", "topic", "reborn", *given]) == 2
+    assert "no line of Kafka's authorizer is in it" in capsys.readouterr().err
+
+
+def test_who_altered_a_topics_configs_is_who_named_the_topic(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "kafka-authorizer.log"
+    line = (
+        "[2026-11-21 22:56:13,700] DEBUG Principal = User:{} is Allowed operation = ALTER_CONFIGS from "
+        "host = h on resource = Topic:LITERAL:{} for request = IncrementalAlterConfigs (kafka.authorizer.logger)\n"
+    )
+    log.write_text(line.format("ann", "sessions.dlq-1") + line.format("bob", "alerts.raw-2"))
+    rows = explained(
+        capsys, "offline", "config", "topic/sessions.dlq-1", "--authorizer-log", str(log)
+    )
+    assert [one["principal"] for row in rows if row["offset"] == 39 for one in row["who"]] == [
+        "User:ann"
+    ]
+
+
 def test_for_people_each_record_has_a_head_and_its_changes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -797,6 +797,10 @@ def test_a_headline_says_no_more_than_the_verdict() -> None:
     unproven = told([], [], {}, committed_upper=None)
     assert "below offset 12 is committed, and how much more is not known." in unproven
     assert "nothing from" not in unproven
+    between = told([], [], {}, committed_upper=20)
+    assert "below offset 12 is committed, and nothing from 20 on." in between
+    nothing = told([], [], {}, committed_lower=0, committed_upper=None)
+    assert "What is committed is not known." in nothing
     missing = told([], [], {}, verdict="incomplete", missing_voters=[2, 3])
     assert missing == (
         "Nothing was found in what could be judged, but not everything could be. "

@@ -233,6 +233,14 @@ def test_kafka_stumbles_over_a_snapshot_that_is_not_newer() -> None:
     assert names(list(join(mine, LEADER, replace(WAY, dialect=Dialect.ADOPTED))))[-1] != "stopped"
 
 
+def test_a_node_that_holds_the_leaders_snapshot_above_its_own_log_asks_for_it_without_end() -> None:
+    """A snapshot that is there already is not fetched, and the log stays as it is."""
+    mine = Disk(0, EpochVector(((7, 0),), 90), (SnapshotFile(NAMED),))
+    last = list(join(mine, LEADER, WAY))[-1]
+    assert last.name == "stuck"
+    assert "holds this snapshot already, and asks again without end" in (last.note or "")
+
+
 def test_below_a_snapshot_that_the_leader_contradicts_kafka_stops() -> None:
     """An empty log answers for its own epochs with that of its snapshot
     (KafkaRaftLog.endOffsetForEpoch), and not as one that has seen none.

@@ -5,6 +5,7 @@ refuse.
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +43,21 @@ def test_state_at_the_end(capsys: Printed) -> None:
         for row in LIVE.image()
     ]
     assert given == wanted
+
+
+def test_state_tells_what_it_could_not_take(tmp_path: Path, capsys: Printed) -> None:
+    folder = tmp_path / "2"
+    shutil.copytree(ISOLATED.folder, folder, copy_function=shutil.copyfile)
+    (path,) = folder.rglob("*.log")
+    data = bytearray(path.read_bytes())
+    data[-40] ^= 4
+    path.write_bytes(data)
+    run("state", folder)
+    assert "behind that cannot be read, in 1 place: " in capsys.readouterr().err
+    run("state", Replica("synthetic-semantics", "0").folder)
+    assert "without effect" not in capsys.readouterr().err
+    run("state", Replica("synthetic-every-type", "0").folder)
+    assert " records without effect, the first at offset " in capsys.readouterr().err
 
 
 def test_state_masks_secrets(capsys: Printed) -> None:
