@@ -18,7 +18,7 @@ from kraftlog.recover.source import Cause
 from kraftlog.state.image import Image
 from kraftlog.state.shapes import canonical_text
 from tests.canonical import canonical_lines
-from tests.golden.cases import DATA, Replica
+from tests.golden.cases import DATA, PARTITION, Replica
 from tests.images import built
 from tests.unit.audit_logs import (
     NO_OP,
@@ -304,6 +304,22 @@ def test_voters_that_cannot_be_are_one_sentence(
     assert main([*words, voter]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_the_cluster_is_to_be_named_where_no_copy_says_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies, new = tmp_path / "copies", tmp_path / "new"
+    for node in "123":
+        shutil.copytree(
+            DATA / "isolated" / "replicas" / node / PARTITION, copies / node / PARTITION
+        )
+    words = ["recover", "--input", str(copies), "--out", str(new), "--voters", FIRST]
+    assert main(words) == 2
+    assert (
+        "no copy says which cluster it is of: name it with --cluster-id" in capsys.readouterr().err
+    )
+    assert not new.exists()
 
 
 def test_nothing_is_written_but_a_new_folder(

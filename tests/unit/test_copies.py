@@ -42,6 +42,7 @@ from tests.unit.audit_logs import (
     topic,
     voters_batch,
 )
+from tests.unit.faults.ends import went_on_from_backups
 
 Row = dict[str, Any]
 LATER = START_MS + 60_000
@@ -75,6 +76,13 @@ def test_what_a_copy_holds_more_is_not_committed_where_the_others_hold_something
     assert rows["1", "9"]["kinship"] == Kinship.AHEAD
     assert rows["3", "9"]["kinship"] == Kinship.AHEAD_UNCOMMITTED
     assert "from offset 10 on" in rows["3", "9"]["reason"]
+
+
+def test_what_two_voter_sets_have_committed_differs_in_what_is_committed(tmp_path: Path) -> None:
+    went_on_from_backups(quorum(tmp_path))
+    row = kinds(quorum_of(tmp_path))["1", "2"]
+    assert row["kinship"] == Kinship.COMMITTED
+    assert row["reason"] == "the voters of its own epoch had committed what differs"
 
 
 def test_equal_logs(tmp_path: Path) -> None:

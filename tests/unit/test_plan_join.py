@@ -21,6 +21,7 @@ from tests.unit.audit_logs import (
     CLUSTER,
     LIMITS,
     START_MS,
+    Node,
     healthy_log,
     quorum,
     snapshot,
@@ -214,6 +215,10 @@ def test_names_that_are_no_replicas_are_refused_in_one_sentence(
     (nodes[0].folder / "quorum-state").write_text("{")
     message = refused(capsys, "join", "2", "--from", "1", *where)
     assert "replica 1 cannot lead, as it does not start" in message
+    alone = tmp_path / "observers"
+    Node(alone, 9).write(healthy_log()[:6])
+    message = refused(capsys, "failover", "--input", str(alone))
+    assert "no voter's copy is at hand: nobody can take over" in message
 
 
 def test_a_node_of_another_cluster_gets_nothing(

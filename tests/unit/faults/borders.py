@@ -49,7 +49,7 @@ from tests.unit.faults.health import (
     with_disks,
 )
 from tests.unit.faults.snapshots import _snapshots as in_seconds
-from tests.unit.faults.table import AT, LATER, Damage, fault
+from tests.unit.faults.table import AT, LATER, Damage, everywhere, fault
 
 BETWEEN = "metadata_log_max_record_bytes_between_snapshots"
 
@@ -266,6 +266,25 @@ fault(
     "disk_has_room", "warning", "2", says="and no retention by size limits them.",
     sound=full_in_days(FITS),
 )(full_in_days(-1))  # fmt: skip
+
+
+def many_topics(blocks: int) -> Damage:
+    """A snapshot of more than 1,024 bytes, and so much room beside it."""
+
+    def damage(nodes: list[Node]) -> None:
+        many = [topic(f"a-topic-with-a-long-name-{n}", 100 + n) for n in range(20)]
+        everywhere(nodes, *many)
+        state = [*healthy_state(), Batch(12, 2, tuple(many), None, LATER)]
+        nodes[1].checkpoint(32, 2).write_bytes(snapshot(state, 2, LATER))
+        free(blocks)(nodes)
+
+    return damage
+
+
+fault(
+    "disk_has_room", "warning", "2", says="has no room for one more snapshot: 1,024 bytes free",
+    sound=many_topics(10**6),
+)(many_topics(1))  # fmt: skip
 
 
 @fault(

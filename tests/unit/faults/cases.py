@@ -10,6 +10,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    copied_at,
     healthy_log,
     healthy_state,
     leader_change,
@@ -200,6 +201,17 @@ fault(
     sound=led_by(1, 3),
 )(led_by())  # fmt: skip
 """All were killed in the moment of an election (a real quorum of Kafka 4.4.0)."""
+
+
+@fault(
+    "newest_leader_commits", "info", says="These copies were made before that record was written.",
+    sound=led_by(1, 3),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The voters that lack it were copied a second earlier."""
+    led_by(1)(nodes)
+    for node in nodes[1:]:
+        copied_at(node, LATER - 1_000)
 
 
 def only_raft(nodes: list[Node], *more: Batch) -> None:

@@ -439,6 +439,21 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "uncommitted_tail_diverged", "warning", "3", 12,
+    says="None of it was committed (the running quorum has committed other records there)",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Who elected the other leader is not told; the describe knows more to be committed than it had."""
+    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+    for node in nodes[:2]:
+        after = leader_change(12, 3, 1, LATER, granted=())
+        node.append(after, Batch(13, 3, (NO_OP,), None, LATER))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    describe(nodes[0], 1, 3, 14)
+
+
+@fault(
     "uncommitted_tail_diverged", "warning", "1", 12, says="where nothing is known to be committed"
 )
 def _(nodes: list[Node]) -> None:
