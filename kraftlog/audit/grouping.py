@@ -156,7 +156,7 @@ def _cause(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> str | 
         is_left = one.change == "added" or (found.has_base and one.change == "removed")
         return TAKEN_OVER if is_left else None
     if one.key.split(":")[0] in CONTROL_TABLES:
-        return FORGOTTEN
+        return FORGOTTEN if one.change == "removed" else None
     has_lost = one.cleared and ELR_FIELDS.issuperset(one.fields)
     return UNCLEARED if one.fields == ("partitionEpoch",) or has_lost else None
 
