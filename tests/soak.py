@@ -29,7 +29,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kraftlog.audit.collect import collect
-from kraftlog.audit.grouping import ABORTED, LOST_SCRAM, TAKEN_OVER, UNCLEARED
+from kraftlog.audit.grouping import ABORTED, FORGOTTEN, LOST_SCRAM, TAKEN_OVER, UNCLEARED
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -42,7 +42,7 @@ from tests.kafka_judge import JUDGE, NEWEST
 from tests.kafka_quorum import START_SECONDS, Quorum, free_port
 from tests.relay import Relay
 
-KAFKAS_OWN = (ABORTED, LOST_SCRAM, TAKEN_OVER, UNCLEARED)
+KAFKAS_OWN = (ABORTED, FORGOTTEN, LOST_SCRAM, TAKEN_OVER, UNCLEARED)
 TOPIC_SETTINGS = {"transaction.state.log.replication.factor": 1, "transaction.state.log.min.isr": 1}
 ACCESS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -1,10 +1,10 @@
 """The known differences: histories whose result, in Kafka itself, depends on how its loader groups
-batches into deltas.
+batches into deltas, or on what it had read before its log was cut.
 
 kraftlog's definition is one record after the other, each on the state before it (`state.replay`).
 In: what an image comparison or a record's replay found. Out: the words that name such a history as
 a possible cause, or nothing. Source: Kafka 4.3.1's MetadataBatchLoader, MetadataDelta and the
-deltas below it.
+deltas below it; KRaftControlRecordStateMachine of 3.9.1, 4.3.1 and 4.4.0 (staged with 4.3.1).
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,10 @@ from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
 
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
+CONTROL_TABLES = frozenset({"voters", "kraft_version"})
+"""Where no record of a history tells of them, a quorum has them from the checkpoint with which it was
+formatted.
+"""
 ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 
 LEFT_CONFIGS = (
@@ -47,6 +51,10 @@ ABORTED = (
 UNCLEARED = (
     "Kafka itself can be the cause, where eligible.leader.replicas.version was 0 for a time: snapshots of that time hold no ELR, and no last known one. "
     "A node that started from one goes on without them. A ClearElrRecord then counts no epoch there, where it does on the others."
+)
+FORGOTTEN = (
+    "Kafka itself can be the cause: a running node that cuts back its log reads no voters and no kraft.version again at offsets that it had read before. "
+    "A broker that starts with such a snapshot finds no controller to register with, and ends."
 )
 _DROPS_ALL = (
     "Kafka drops all records of that step of its loader, and the replay of kraftlog only this one."
@@ -147,6 +155,8 @@ def _cause(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> str | 
     if one.key.startswith(f"configs:[{TOPIC_RESOURCE},"):
         is_left = one.change == "added" or (found.has_base and one.change == "removed")
         return TAKEN_OVER if is_left else None
+    if one.key.split(":")[0] in CONTROL_TABLES:
+        return FORGOTTEN if one.change == "removed" else None
     has_lost = one.cleared and ELR_FIELDS.issuperset(one.fields)
     return UNCLEARED if one.fields == ("partitionEpoch",) or has_lost else None
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraftlog.audit.grouping import ELR_FIELDS, is_scram_user
+from kraftlog.audit.grouping import CONTROL_TABLES, ELR_FIELDS, is_scram_user
 from kraftlog.audit.watch import SnapshotRules
 from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.content import UNKNOWN
@@ -30,10 +30,6 @@ from kraftlog.state.state import State
 from kraftlog.state.tables import TABLE, TOPIC_RESOURCE
 from kraftlog.state.write import ELR_FEATURE
 
-CONTROL_TABLES = frozenset({"voters", "kraft_version"})
-"""Where no record of a history tells of them, a quorum has them from the checkpoint with which it was
-formatted.
-"""
 DIFFERENCE_LIMIT = 20
 _KEPT = 4
 """So many images are kept: those of one id, each content once."""

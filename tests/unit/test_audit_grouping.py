@@ -15,6 +15,7 @@ import pytest
 
 from kraftlog.audit.grouping import (
     ABORTED,
+    FORGOTTEN,
     KEEP_SCRAM,
     LEFT_CONFIGS,
     LOST_SCRAM,
@@ -43,6 +44,7 @@ from tests.unit.audit_logs import (
     remove_topic,
     snapshot,
     topic,
+    voters_batch,
 )
 from tests.unit.faults.table import AT
 
@@ -307,6 +309,21 @@ def test_a_transaction_that_was_aborted_later_explains_nothing(tmp_path: Path) -
     nodes[0].checkpoint(13, 2).write_bytes(held)
     (one,) = found(audit(tmp_path), "snapshot_equals_replay")
     assert one.row.message.endswith(ASIDE)
+
+
+@pytest.mark.parametrize(("held", "is_excused"), [((), True), ((1, 2, 9), False)])
+def test_voters_that_a_running_node_reads_no_more(
+    held: tuple[int, ...], *, is_excused: bool, tmp_path: Path
+) -> None:
+    """It forgets voters, and invents none."""
+    nodes, voting = quorum(tmp_path), voters_batch(12, 2, 1, 2, 3, ms=LATER)
+    for node in nodes:
+        node.append(voting)
+    nodes[0].checkpoint(13, 2).write_bytes(snapshot(STATE, 2, LATER, voters=held))
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert (one.severity, one.row.replica) == ("critical", "1")
+    assert "voter 3 AAAAAAAAAAAAAAAAAAAAZw is missing" in one.row.message
+    assert one.row.message.endswith(FORGOTTEN) is is_excused
 
 
 def test_an_epoch_that_a_cleared_elr_did_not_count(tmp_path: Path) -> None:
