@@ -266,6 +266,7 @@ def test_what_a_snapshot_holds_was_there_before(capsys: pytest.CaptureFixture[st
     "words, said",
     [
         (["broker", "x"], "not a node id"),
+        (["offsets", "abc"], "'abc' is not a range of offsets: write 100-140"),
         (["config", "orders"], "write config topic/orders"),
         (["partition", "orders"], "write partition orders-3"),
         (["two words"], "nothing that can be explained"),

@@ -323,6 +323,16 @@ def test_numbers_that_say_nothing(
     assert says in capsys.readouterr().err
 
 
+def test_what_a_plan_cannot_know_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "isolated")
+    assert "rack" not in capsys.readouterr().err
+    words = ["plan", "replicas", "--input", str(DATA / "combined" / "replicas")]
+    assert main(words) == 0
+    assert "no broker names a rack; set broker.rack" in capsys.readouterr().err
+    assert main(["plan", "replicas", "--lake", "lake", "--at", "5"]) == 2
+    assert "--at needs the files: a lake is asked of its newest state" in capsys.readouterr().err
+
+
 def test_staleness_and_watermark_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(printed(capsys, "isolated", "--staleness")) == 20
     assert [row["rule"] for row in printed(capsys, "isolated", "--watermark")] == [

@@ -85,6 +85,15 @@ def test_what_two_voter_sets_have_committed_differs_in_what_is_committed(tmp_pat
     assert row["reason"] == "the voters of its own epoch had committed what differs"
 
 
+def test_nothing_decides_between_two_batches_of_one_epoch_above_the_bound(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    nodes[2].append(Batch(12, 2, (topic("z", 9),), None, LATER))
+    row = kinds(quorum_of(tmp_path))["1", "3"]
+    assert row["kinship"] == Kinship.UNDECIDED
+    assert row["reason"] == "they differ above the committed bound 12"
+
+
 def test_equal_logs(tmp_path: Path) -> None:
     quorum(tmp_path)
     rows = kinds(quorum_of(tmp_path))

@@ -189,6 +189,19 @@ def test_of_many_files_that_cannot_be_read_the_first_are_told(
     assert not tell_faults([])
 
 
+def test_a_broker_that_registers_again_tells_whether_its_process_is_a_new_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in quorum(tmp_path):
+        again = (register_broker(11, 12), register_broker(11, 13), register_broker(11, 14, 2))
+        node.append(Batch(12, 2, again, None, START_MS + 9000))
+    told = explained(capsys, "broker", "11", "--input", str(tmp_path)).splitlines()
+    assert [one.strip() for one in told if "registers again" in one] == [
+        "broker 11 registers again with epoch 13",
+        "broker 11 registers again with epoch 14 (a new start of its process)",
+    ]
+
+
 def test_a_line_with_a_date_that_is_none_is_passed_over() -> None:
     line = "[{}] INFO Principal = User:a is Allowed operation = CREATE from host = h on resource = Topic:LITERAL:t for request = CreateTopics (kafka.authorizer.logger)"
     lines = [line.format(one) for one in ("2026-13-45 99:99:99,999", "2026-11-21 10:00:00,000")]
