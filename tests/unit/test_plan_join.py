@@ -22,6 +22,7 @@ from tests.unit.audit_logs import (
     LIMITS,
     START_MS,
     Node,
+    describe,
     healthy_log,
     quorum,
     snapshot,
@@ -289,6 +290,14 @@ def test_a_table_says_the_answer_first_and_each_step_in_words(
     assert "new is at the end of the log of 1, offset 12" in told.err
     assert "of snapshot 6-1" in told.out
     assert "the leader names snapshot 6-1" in told.out
+
+
+def test_failover_tells_what_is_committed_and_no_copy_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    describe(quorum(tmp_path)[0], 2, 2, 15)
+    told = asked(capsys, "failover", "--input", str(tmp_path))[1]
+    assert "Offsets 12 to 14 are committed too, but held by no copy at hand: copy again" in told
 
 
 def test_failover_says_what_each_rule_loses_of_the_last_batch(
