@@ -394,14 +394,14 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         names = [one.name for one in held]
         those = "That is" if len(held) == 1 else "Those are"
         lie = f"{counted(len(held), 'partition')} of which it is a replica{named}"
-        told = ""
+        told, state = "", "runs, but" if found.alive(broker) else "is in a controlled shutdown, and"
         if last:
             told += f" {len(last):,} of these {'has' if len(last) == 1 else 'have'} one replica in sync left: while its broker is down, nobody reads or writes there."
         if alone:
             told += f" No other replica is in sync of {some(alone, TOLD)}: what is there is on that disk alone, and is lost where the broker starts without it."
         yield row(
             found,
-            f"Broker {broker} runs, but does not register the log directory of {lie}: that disk is offline. It neither leads nor follows there."
+            f"Broker {broker} {state} does not register the log directory of {lie}: that disk is offline. It neither leads nor follows there."
             f"{told} A restart alone does not change it: repair the disk, or make room on it, then restart the broker. {those} {some(names, TOLD)}.",
             broker_id=broker,
             directories=directories,

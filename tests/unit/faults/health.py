@@ -223,6 +223,16 @@ fault(
 """A directory that is not assigned yet is no fault; one that was lost is."""
 fault(
     OFFLINE, "warning",
+    sound=cluster(*ON_DISKS, placed(uuid(101), uuid(103), isr=[1], leader=1)),
+    says="Broker 2 is in a controlled shutdown, and does not register the log directory",
+)(
+    cluster(
+        *ON_DISKS[:2], with_disks(2, uuid(102), stopping=True),
+        placed(uuid(101), uuid(103), isr=[1], leader=1),
+    )
+)  # fmt: skip
+fault(
+    OFFLINE, "warning",
     sound=cluster(*ON_DISKS[:2], with_disks(2, uuid(102), fenced=True), placed(uuid(101), uuid(103))),
     says="No other replica is in sync of a-0: what is there is on that disk alone, and is lost where",
 )(cluster(*HALF_OFFLINE, placed(uuid(101), uuid(103), isr=[2], leader=-1)))  # fmt: skip
