@@ -58,6 +58,16 @@ def test_state_at_an_offset_and_at_a_time(capsys: Printed) -> None:
     assert len(rows(capsys, "state", LIVE.folder, "--at-time", at)) > 0
 
 
+def test_what_a_node_was_formatted_with_is_no_state(capsys: Printed) -> None:
+    """Before Kafka's first record: controller 4 was formatted for levels that its quorum never had."""
+    ghost = Replica("ghosts-4.4", "4")
+    first = ghost.image_digests()[0]
+    assert first["records"] == 0
+    assert rows(capsys, "state", ghost.folder, "--at", str(first["end_offset"])) == []
+    formatted = ghost.log_dir / "00000000000000000000-0000000000.checkpoint"
+    assert rows(capsys, "state", formatted, "--type", "FEATURE_LEVEL_RECORD")
+
+
 def test_notes_go_to_stderr(capsys: Printed) -> None:
     run("state", Replica("synthetic-transactions", "0").folder)
     notes = capsys.readouterr().err
