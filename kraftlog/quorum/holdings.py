@@ -163,9 +163,7 @@ class Held:
         return next(iter(self._bases_for(offset)), None)
 
     def _bases_for(self, offset: int) -> list[SnapshotView]:
-        # Kafka's loader takes nothing from the checkpoint 0-0: what holds of it is in the log as well.
-        least = 0 if self.log.evidence.single_file else 1
-        below = (one for one in self.snapshots if least <= one.end_offset <= offset)
+        below = (one for one in self.snapshots if one.end_offset <= offset)
         return [one for one in below if offset <= self.reach(one.end_offset)]
 
     def reach(self, base: int) -> int:
