@@ -72,14 +72,18 @@ def steps(
 
 
 def load_snapshot(
-    snapshot: Snapshot, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
+    snapshot: Snapshot,
+    redactor: Redactor,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    control_only: bool = False,
 ) -> tuple[Replay, list[Visible]]:
     """Replay a checkpoint from nothing: what it does not mention is not there. Its records have no
     log offset.
     """
     replay, seen = Replay(), []
     for batch in read_batches(snapshot.file, limits):
-        if isinstance(batch, LogBatch):
+        if isinstance(batch, LogBatch) and (batch.is_control or not control_only):
             seen += feed(replay, batch, None, None, redactor, limits)
     since, at_ms = snapshot.end_offset, snapshot.last_contained_timestamp
     return replay, [one._replace(since_offset=since, since_timestamp=at_ms) for one in seen]
@@ -123,10 +127,12 @@ def feed(
 def defined_at(
     coverage: LogCoverage, end: int, redactor: Redactor, limits: Limits = DEFAULT_LIMITS
 ) -> Replay:
-    """The replay that stands at an offset, from where `image_at` begins, too."""
+    """The replay that stands at an offset, from where `image_at` begins, too: of the checkpoint 0-0
+    Kafka's loader takes nothing (`MetadataLoader.handleLoadBootstrap`), its Raft layer the voters.
+    """
     base, replay, start = coverage.base_for(end), Replay(), 0
     if base is not None:
-        replay, _ = load_snapshot(base, redactor, limits)
+        replay, _ = load_snapshot(base, redactor, limits, control_only=base.end_offset == 0)
         start = base.end_offset
     for _ in steps(coverage, replay, start, end, redactor, limits):
         pass

@@ -243,7 +243,8 @@ def _kept(value: Any, room: _Room) -> Any:
         room.left -= len(text)
         return text
     if isinstance(value, Mapping):
-        return dict(zip(value, _elements(list(value.values()), room), strict=False))
+        kept = zip(value, _elements(list(value.values()), room), strict=False)
+        return {_kept(key, room): one for key, one in kept}
     if isinstance(value, list | tuple | set | frozenset):
         return _elements(list(value), room)
     room.left -= _NUMBER_SIZE

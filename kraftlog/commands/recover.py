@@ -4,6 +4,7 @@ only.
 
 import argparse
 import json
+import re
 
 from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.faults import fault_rows, tell_faults
@@ -41,9 +42,22 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--at", type=int, metavar="N", help="take only records below this offset")
     parser.add_argument(
-        "--listener", default="CONTROLLER", metavar="NAME", help="the controllers' listener"
+        "--listener",
+        default="CONTROLLER",
+        type=_listener,
+        metavar="NAME",
+        help="the controllers' listener",
     )
     parser.add_argument("--cluster-id", metavar="ID", help="instead of that of the copies")
+
+
+def _listener(text: str) -> str:
+    """The name of one listener: Kafka loads no voters with a blank one, and commas part several.
+
+    Raises ArgumentTypeError for anything else."""
+    if not re.fullmatch(r"[\w.-]+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a listener")
+    return text
 
 
 @command(

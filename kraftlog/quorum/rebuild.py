@@ -6,7 +6,7 @@ state of all records with offsets below N. Memory: two windows, and the state.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow.compute as pc
@@ -19,6 +19,7 @@ from kraftlog.log.segment import Limits
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.committed import Committed, committed_in
+from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
@@ -173,8 +174,11 @@ class _Way:
         self.faults = _Faults(self.known)
         self.base = held.oldest_base_for(end) if from_oldest else held.base_for(end)
         if self.base is not None:
-            count = self.base.record_count
-            if go_on(self.faults.take, ahead(self._records.snapshot(self.base)), 0, count) < count:
+            count, records = self.base.record_count, self._records
+            if self.base.end_offset == 0 and not held.log.evidence.single_file:
+                # Of the checkpoint 0-0 Kafka's loader takes nothing, its Raft layer the voters.
+                records = replace(records, types=frozenset((KRAFT_VERSION, KRAFT_VOTERS)))
+            if go_on(self.faults.take, ahead(records.snapshot(self.base)), 0, count) < count:
                 raise _changed(self.base.path)
             self.faults.begin_log()
             self.reached = self.base.end_offset

@@ -28,10 +28,11 @@ def test_a_long_message_keeps_its_beginning_and_its_end() -> None:
         list(range(3_000_000)),
         "x" * 3_000_000,
         {str(one): one for one in range(300_000)},
+        {"a cluster's id " * 200_000: 1},
         [["y" * 1000] * 100] * 100,
         [{"data": {"replicas": [1] * 1_000_000}}] * 3,
     ],
-    ids=["numbers", "text", "keys", "nested", "records"],
+    ids=["numbers", "text", "keys", "a key", "nested", "records"],
 )
 def test_any_evidence_fits(value: Any) -> None:
     """All keys stay, and what was left out is counted."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import kraftlog
 from kraftlog.cli import build_parser
 from kraftlog.commands.values import time_ms
 from kraftlog.decode.redaction import MASK_PREFIX
@@ -72,6 +73,20 @@ def test_state_at_an_offset_and_at_a_time(capsys: Printed) -> None:
     segment = next((row for row in LIVE.batches() if row.get("base_offset") == 60), None)
     at = str(segment["max_timestamp"]) if segment else str(1 << 50)
     assert len(rows(capsys, "state", LIVE.folder, "--at-time", at)) > 0
+
+
+def test_what_a_node_was_formatted_with_is_no_state(capsys: Printed) -> None:
+    """Before Kafka's first record: controller 4 was formatted for levels that its quorum never had.
+    The voters that a node was formatted with hold, as its Raft layer has them from there.
+    """
+    ghost = Replica("ghosts-4.4", "4")
+    first = ghost.image_digests()[0]
+    assert first["records"] == 0
+    assert rows(capsys, "state", ghost.folder, "--at", str(first["end_offset"])) == []
+    formatted = ghost.log_dir / "00000000000000000000-0000000000.checkpoint"
+    assert rows(capsys, "state", formatted, "--type", "FEATURE_LEVEL_RECORD")
+    state = kraftlog.open(str(Replica("ghosts-4.4", "1").folder))["1"].image(at=0).state
+    assert (len(state.rows("voters")), len(state.rows("features"))) == (3, 0)
 
 
 def test_notes_go_to_stderr(capsys: Printed) -> None:
