@@ -245,8 +245,8 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             severity = "warning"
             its = "its log" if len(unread) == 1 else "their logs"
             text += f" It lags, or has lost {them}. {sentence(voters_text(unread))} would elect it if nothing is left of {its}. {_start_first(quorum, one.log, them)}"
-        elif by := _once_cut(quorum, one):
-            text += f" It lags, or has lost {them}. {_ONCE_CUT.format(voters_text(by))}"
+        elif damaged := _once_cut(quorum, one):
+            text += f" It lags, or has lost {them}. {_ONCE_CUT.format(voters_text(damaged))}"
         else:
             text += f" It lags, or has lost {them}. The voters at hand cannot elect it, and it fetches {them} from the leader when it runs."
         yield BadRow(
