@@ -26,9 +26,11 @@ from tests.unit.audit_logs import (
     healthy_log,
     healthy_state,
     leader_change,
+    partition,
     quorum,
     quota,
     register_broker,
+    remove_topic,
     replace_batch,
     snapshot,
     topic,
@@ -200,6 +202,20 @@ def test_a_broker_that_registers_again_tells_whether_its_process_is_a_new_one(
         "broker 11 registers again with epoch 13",
         "broker 11 registers again with epoch 14 (a new start of its process)",
     ]
+
+
+def test_of_what_one_record_changes_the_rest_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A topic, and 20 partitions with it."""
+    many = (topic("d", 200), *(partition(200, [1], [1], 1, partition_id=at) for at in range(20)))
+    for node in quorum(tmp_path):
+        node.append(
+            Batch(12, 2, many, None, START_MS + 9000),
+            Batch(33, 2, (remove_topic(200),), None, START_MS + 9000),
+        )
+    told = explained(capsys, "offsets", "33-33", "--input", str(tmp_path)).splitlines()
+    assert told[-2:] == ["    partition d-10 is removed", "    and 9 more of the same record"]
 
 
 def test_a_line_with_a_date_that_is_none_is_passed_over() -> None:

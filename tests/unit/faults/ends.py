@@ -806,6 +806,17 @@ fault(
 )(lambda nodes: of_another_quorum(nodes, 9, 20, 1))  # fmt: skip
 
 
+@fault(
+    "committed_data_consistent", "critical", "9", 0, also="snapshot_ahead_of_log",
+    says="the next start drops the log and begins with 00000000000000000040-0000000004.checkpoint",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Of the other quorum's files a snapshot goes on further than the log."""
+    node = of_another_quorum(nodes, 9, 0, 1)
+    raw = snapshot([healthy_log()[1]], 4, LATER, voters=(21, 22, 23))
+    node.checkpoint(40, 4).write_bytes(raw)
+
+
 def an_old_copy(ms: int) -> Damage:
     """A broker's copy of an earlier quorum whose voters had no directories; retention had removed its
     beginning, and its newest record was written then.
