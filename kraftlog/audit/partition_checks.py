@@ -394,7 +394,8 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         names = [one.name for one in held]
         those = "That is" if len(held) == 1 else "Those are"
         lie = f"{counted(len(held), 'partition')} of which it is a replica{named}"
-        told, state = "", "runs, but" if found.alive(broker) else "is in a controlled shutdown, and"
+        state = "runs, but" if found.alive(broker) else "is in a controlled shutdown, and"
+        told = ""
         if last:
             told += f" {len(last):,} of these {'has' if len(last) == 1 else 'have'} one replica in sync left: while its broker is down, nobody reads or writes there."
         if alone:

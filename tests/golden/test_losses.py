@@ -22,6 +22,7 @@ from kraftlog.quorum.evidence import Losses
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
 from tests.golden.cases import DATA, PARTITION, scenario
+from tests.property.engines import flipped
 
 CASES = (
     "isolated",
@@ -184,9 +185,7 @@ def test_what_is_committed_is_told_by_a_copy_without_a_hole(tmp_path: Path) -> N
             DATA / "isolated" / "replicas" / label, tmp_path / label, copy_function=shutil.copyfile
         )
     (path,) = (tmp_path / "1" / PARTITION).glob("*.log")
-    data = bytearray(path.read_bytes())
-    data[9_000] ^= 4
-    path.write_bytes(data)
+    path.write_bytes(flipped(path.read_bytes(), 9_000 * 8))
     quorum = quorum_of(tmp_path)
     cut = committed_cut(quorum, 176)
     assert cut is not None

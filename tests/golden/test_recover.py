@@ -290,8 +290,7 @@ def test_a_listener_that_kafka_takes_for_none_or_for_several_is_refused(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kafka loads no voters with a blank one: the audit of such a kit says that no node starts."""
-    voter = "1@host:9093:yD7wSNglQZe1f8nw8v9c1Q"
-    words = ["recover", "--input", str(tmp_path), "--out", str(tmp_path / "new"), "--voters", voter]
+    words = ["recover", "--input", str(tmp_path), "--out", str(tmp_path / "new"), "--voters", FIRST]
     with pytest.raises(SystemExit, match=r"^2$"):
         main([*words, "--listener", name])
     assert "is not the name of a listener" in capsys.readouterr().err

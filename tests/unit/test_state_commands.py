@@ -19,6 +19,7 @@ from kraftlog.commands.values import time_ms
 from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from tests.golden.cases import Replica
+from tests.property.engines import flipped
 
 Printed = pytest.CaptureFixture[str]
 LIVE = Replica("steady-live", "14")
@@ -50,9 +51,8 @@ def test_state_tells_what_it_could_not_take(tmp_path: Path, capsys: Printed) -> 
     folder = tmp_path / "2"
     shutil.copytree(ISOLATED.folder, folder, copy_function=shutil.copyfile)
     (path,) = folder.rglob("*.log")
-    data = bytearray(path.read_bytes())
-    data[-40] ^= 4
-    path.write_bytes(data)
+    data = path.read_bytes()
+    path.write_bytes(flipped(data, (len(data) - 40) * 8))
     run("state", folder)
     assert "behind that cannot be read, in 1 place: " in capsys.readouterr().err
     run("state", Replica("synthetic-semantics", "0").folder)

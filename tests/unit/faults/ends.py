@@ -781,6 +781,12 @@ def of_another_quorum(nodes: list[Node], node_id: int, first: int, epoch: int) -
     return node
 
 
+def _their_snapshot(node: Node) -> None:
+    """One of another cluster, which ends far behind the log."""
+    raw = snapshot([healthy_log()[1]], 4, LATER, voters=(21, 22, 23))
+    node.checkpoint(40, 4).write_bytes(raw)
+
+
 def _another_clusters_snapshot(nodes: list[Node]) -> None:
     """It ends far behind the log of the broker that it lies beside."""
     for node in (*nodes, broker := Node(nodes[0].home.parent, 9)):
@@ -788,8 +794,7 @@ def _another_clusters_snapshot(nodes: list[Node]) -> None:
             node.write(healthy_log())
         node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
         stopped(node, 13)
-    raw = snapshot([healthy_log()[1]], 4, LATER, voters=(21, 22, 23))
-    broker.checkpoint(40, 4).write_bytes(raw)
+    _their_snapshot(broker)
 
 
 fault(
@@ -812,9 +817,7 @@ fault(
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Of the other quorum's files a snapshot goes on further than the log."""
-    node = of_another_quorum(nodes, 9, 0, 1)
-    raw = snapshot([healthy_log()[1]], 4, LATER, voters=(21, 22, 23))
-    node.checkpoint(40, 4).write_bytes(raw)
+    _their_snapshot(of_another_quorum(nodes, 9, 0, 1))
 
 
 def an_old_copy(ms: int) -> Damage:

@@ -409,7 +409,7 @@ fault("voter_holds_committed_data", "info", "3", 8, says="cannot elect it")(lagg
     "voter_holds_committed_data", "info", "3", 8, also="batch_crc_valid",
     says="but voter 1 would, once a start has cut the log at a damaged batch: settle that first",
 )  # fmt: skip
-def _(nodes: list[Node]) -> None:
+def lagging_beside_damaged(nodes: list[Node]) -> None:
     """It holds more, and cuts it away itself at its next start: plan restart says so, too."""
     lagging(nodes)
     overwrite(nodes[0].segment(6), AT[6] + HEADER_SIZE + 1, b"\x55")
@@ -421,8 +421,7 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """With the snapshot of all that it cuts, it does not vote for less."""
-    lagging(nodes)
-    overwrite(nodes[0].segment(6), AT[6] + HEADER_SIZE + 1, b"\x55")
+    lagging_beside_damaged(nodes)
     nodes[0].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, healthy_log()[-1].ms))
 
 
