@@ -23,9 +23,8 @@ from kraftlog.failures import FAILED
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.input_audit import replayed
-from kraftlog.pipeline.outputs import require_outputs
+from kraftlog.pipeline.outputs import is_watched, require_outputs, watch
 from kraftlog.pipeline.progress import waiting
-from kraftlog.pipeline.watching import is_watched, watch
 from kraftlog.plain import heard_or_not, tell, tell_as
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import divergence_rows

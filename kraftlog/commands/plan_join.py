@@ -13,7 +13,7 @@ from kraftlog.audit.losses import losses_of
 from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.faults import fault_rows
-from kraftlog.commands.plan_input import add_dialect, add_link, links_of
+from kraftlog.commands.plan import add_dialect, add_link, links_of
 from kraftlog.commands.values import number_from
 from kraftlog.plain import counted, offsets_are, sentence, tell, voters_text
 from kraftlog.quorum.committed import committed_holder

@@ -12,12 +12,11 @@ from pathlib import Path
 from kraftlog.config import Options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import OptionParser, add_options, options_in
-from kraftlog.pipeline.outputs import require_outputs
+from kraftlog.pipeline.outputs import is_watched, require_outputs, watch
 from kraftlog.pipeline.page import page_path
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.tasks import Spark
-from kraftlog.pipeline.watching import is_watched, watch
 from kraftlog.plain import heard_or_not
 from kraftlog.report.summary import print_summary
 from kraftlog.session import spark_for_tasks

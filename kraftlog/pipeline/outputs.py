@@ -1,18 +1,24 @@
-"""Where the files may go that a command is asked for beside its answer: the page, the metrics file
-and the JUnit file. Looked at before the work begins, and not after it.
+"""The files that a command is asked for beside its answer. Where they may go, the page, the metrics
+file and the JUnit file, is looked at before the work begins; the last two, which an audit leaves for
+monitoring, are written here.
 
-In: options and paths. Out: nothing, or a `UsageError` of one sentence.
+In: options and paths; what an audit says. Out: nothing, or a `UsageError` of one sentence; files,
+each replaced in one step, so that nobody reads half of one (`tables.whole`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kraftlog.config import Options
-from kraftlog.errors import UsageError
+from kraftlog.errors import KraftlogError, UsageError
+from kraftlog.failures import FAILED, in_short
 from kraftlog.log.storage import absolute, is_inside, real_path, refuse_below_input
 from kraftlog.log.stores import is_remote
+from kraftlog.plain import tell
+from kraftlog.relations import Row
+from kraftlog.report.judgement import Judged
 from kraftlog.tables.lake_names import KEY_FILE, PAGE, REGISTER
-from kraftlog.tables.whole import is_stream
+from kraftlog.tables.whole import is_stream, write_whole
 
 
 def require_outputs(options: Options, page: str | None = None) -> None:
@@ -69,3 +75,40 @@ def _lake_around(target: str, named: str | None) -> str | None:
         if (one / name).exists()
     )
     return next(map(str, around), None)
+
+
+def is_watched(options: Options) -> bool:
+    """Whether any such file is asked for; looked at before the work begins.
+
+    Raises ModuleNotFoundError where what writes it is missing."""
+    if options.metrics_file is not None:
+        import prometheus_client  # noqa: F401  # not after minutes of work
+    return bool(options.metrics_file or options.junit_file)
+
+
+def watch(options: Options, judged: Judged, code: int, replicas: Callable[[], list[Row]]) -> int:
+    """Write the files that are asked for; `replicas` gives the rows of `replicas`, which one of them
+    needs. The given exit code, or that of a failure where that is 0 and a file is missing.
+    """
+    written = []
+    if options.metrics_file is not None:
+        from kraftlog.report.exposition import metrics_text
+
+        text = metrics_text(judged, code, replicas())
+        written.append(_put("metrics file", options.metrics_file, text))
+    if options.junit_file is not None:
+        from kraftlog.report.junit import junit_xml
+
+        name = " ".join(options.input) or options.lake or "kraftlog"
+        written.append(_put("JUnit file", options.junit_file, junit_xml(judged, name, options)))
+    return code if all(written) else code or FAILED
+
+
+def _put(what: str, path: str, content: bytes) -> bool:
+    """Whether a file was written; where it was not, stderr says why."""
+    try:
+        write_whole(absolute(path), content)
+    except (OSError, KraftlogError) as error:
+        tell(f"the {what} {path} could not be written ({in_short(error)})")
+        return False
+    return True

@@ -3,14 +3,18 @@
 In: a Java properties file. Out: `Security`: protocol, credentials, TLS context, token. PLAINTEXT,
 SSL (with a key of one's own: mutual TLS), SASL with PLAIN, SCRAM and OAUTHBEARER, whose tokens come
 from a file or a token endpoint (client credentials), or are made here and signed by nobody, which
-only a server for tests accepts. Nothing of the file's values is ever in a message. Source: Kafka's
-CommonClientConfigs, SaslConfigs, SslConfigs, JaasConfig, OAuthBearerLoginCallbackHandler (KIP-768)
-and OAuthBearerUnsecuredLoginCallbackHandler (KIP-255), RFC 6749 section 4.4.
+only a server for tests accepts. Stores may be PEM (files or in the properties) or PKCS12, which is
+what keytool writes since Java 9, whatever the file is called. Nothing of the file's values is ever
+in a message. Source: Kafka's CommonClientConfigs, SaslConfigs, SslConfigs, DefaultSslEngineFactory,
+JaasConfig, OAuthBearerLoginCallbackHandler (KIP-768) and OAuthBearerUnsecuredLoginCallbackHandler
+(KIP-255), KIP-651, RFC 6749 section 4.4.
 """
 
 import json
 import re
+import secrets
 import ssl
+import tempfile
 import time
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
@@ -22,10 +26,17 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
+
 from kraftlog.errors import UsageError
 from kraftlog.log.sidefiles import SIDE_FILE_LIMIT, read_properties
 from kraftlog.pull.address import PullError, Unreachable
-from kraftlog.pull.certificates import tls_context
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -179,3 +190,117 @@ def _unsecured(claims: Mapping[str, str]) -> str:
     body = {"iat": now, "exp": now + 3600, **claims}
     parts = [json.dumps(part).encode() for part in ({"alg": "none"}, body)]
     return ".".join(urlsafe_b64encode(one).decode().rstrip("=") for one in parts) + "."
+
+
+STORE_LIMIT_BYTES = 8 << 20
+OLD_JKS = b"\xfe\xed\xfe\xed"
+
+_PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+
+
+def tls_context(given: Mapping[str, str]) -> ssl.SSLContext:
+    """A context that trusts `ssl.truststore.*` (else what the system trusts), checks the server's
+    name unless `ssl.endpoint.identification.algorithm` is empty, and has the key of
+    `ssl.keystore.*` where one is named.
+
+    Raises UsageError where a store cannot be used."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    algorithm = given.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    context.check_hostname = algorithm == "https"
+    _trust(context, given)
+    _answer(context, given)
+    return context
+
+
+def _trust(context: ssl.SSLContext, given: Mapping[str, str]) -> None:
+    location, inline = (
+        given.get("ssl.truststore.location"),
+        given.get("ssl.truststore.certificates"),
+    )
+    if inline is None and location is None:
+        context.load_default_certs()
+        return
+    raw = inline.encode() if inline is not None else _store(location or "")
+    try:
+        blocks = _pem_blocks(raw)
+        if blocks:
+            context.load_verify_locations(cadata="\n".join(blocks.get("CERTIFICATE", ())))
+            return
+        found = pkcs12.load_pkcs12(raw, _secret(given, "ssl.truststore.password"))
+        for one in found.additional_certs:
+            context.load_verify_locations(cadata=one.certificate.public_bytes(Encoding.DER))
+    except (ValueError, ssl.SSLError) as error:
+        why = (
+            "it is not a PEM or PKCS12 store with certificates, or ssl.truststore.password is wrong"
+        )
+        raise UsageError(f"{location or 'ssl.truststore.certificates'}: {why}") from error
+
+
+def _answer(context: ssl.SSLContext, given: Mapping[str, str]) -> None:
+    location, inline = given.get("ssl.keystore.location"), given.get("ssl.keystore.key")
+    if location is None and inline is None:
+        return
+    if inline is not None:
+        raw = f"{inline}\n{given.get('ssl.keystore.certificate.chain', '')}".encode()
+    else:
+        raw = _store(location or "")
+    try:
+        blocks = _pem_blocks(raw)
+        if blocks:
+            label = next(one for one in blocks if one.endswith("PRIVATE KEY"))
+            password = _secret(given, "ssl.key.password")
+            key: Any = load_pem_private_key(blocks[label][0].encode(), password)
+            chain = "\n".join(blocks["CERTIFICATE"])
+        else:
+            found = pkcs12.load_pkcs12(raw, _secret(given, "ssl.keystore.password"))
+            key, every = found.key, [found.cert, *found.additional_certs]
+            chain = "".join(
+                one.certificate.public_bytes(Encoding.PEM).decode() for one in every if one
+            )
+        _load(context, key, chain)
+    except (ValueError, TypeError, LookupError, StopIteration, AttributeError, OSError) as error:
+        why = "it holds no PEM or PKCS12 key with its certificate, or a password is wrong"
+        raise UsageError(f"{location or 'ssl.keystore.key'}: {why}") from error
+
+
+def _load(context: ssl.SSLContext, key: Any, chain: str) -> None:
+    """Python takes keys from files only: it gets one that is encrypted under a password which is
+    never written, and gone a moment later.
+    """
+    password = secrets.token_hex(32).encode()
+    encrypted = key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password)
+    )
+    with tempfile.NamedTemporaryFile(prefix="kraftlog-") as file:
+        file.write(encrypted + b"\n" + chain.encode())
+        file.flush()
+        context.load_cert_chain(file.name, password=password)
+
+
+def _secret(given: Mapping[str, str], name: str) -> bytes | None:
+    return given.get(name, "").encode() or None
+
+
+def _pem_blocks(raw: bytes) -> dict[str, list[str]]:
+    """The PEM blocks of a text by their labels, each with its line ends: in a properties file they
+    may have become blanks.
+    """
+    found: dict[str, list[str]] = {}
+    for label, body in _PEM.findall(raw.decode("latin-1")):
+        lines = body if ":" in body else "\n" + "\n".join(body.split()) + "\n"
+        found.setdefault(label, []).append(f"-----BEGIN {label}-----{lines}-----END {label}-----")
+    return found
+
+
+def _store(location: str) -> bytes:
+    """A store's bytes; one in the old format of Java is refused with the command that turns it."""
+    try:
+        with Path(location).open("rb") as file:
+            raw = file.read(STORE_LIMIT_BYTES)
+    except OSError as error:
+        raise UsageError(f"{location}: it cannot be read ({error.strerror})") from error
+    if raw.startswith(OLD_JKS):
+        how = "keytool -importkeystore -srckeystore OLD -destkeystore NEW -deststoretype PKCS12"
+        raise UsageError(f"{location}: it is a JKS store; turn it into PKCS12: {how}")
+    return raw
