@@ -14,12 +14,16 @@ import numpy as np
 
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.columnar import decode_window
-from kraftlog.decode.records import Record
+from kraftlog.decode.records import Record, records_in, section_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded, read_batch
 from kraftlog.log import names
 from kraftlog.log.batch import (
+    HEADER_SIZE,
+    INT32_AT,
+    LAST_MAGIC,
     LENGTH_POSITION,
+    MAGIC,
     MAGIC_POSITION,
     PREFIX_SIZE,
     content_hash,
@@ -32,9 +36,8 @@ from kraftlog.log.segment import Limits, Window
 from kraftlog.log.sidefiles import read_producer_state
 from kraftlog.log.storage import open_file
 from kraftlog.plain import counted
-from kraftlog.quorum.bootstrap import LEAST_LENGTH, read_bootstrap
 from kraftlog.quorum.columns import ColumnBuilder
-from kraftlog.quorum.content import decode_batch, describe
+from kraftlog.quorum.content import FEATURE, decode_batch, describe
 from kraftlog.quorum.detect import JUDGED_BODIES, metadata_versions, remarkable, type_counts
 from kraftlog.quorum.divergence import Place, batches_to_describe
 from kraftlog.quorum.evidence import (
@@ -56,6 +59,7 @@ from kraftlog.quorum.side_evidence import (
     refused_indexes,
 )
 from kraftlog.quorum.snapshots import HEADER
+from kraftlog.state.shapes import METADATA_VERSION
 
 SNAPSHOT_KINDS = (
     names.CHECKPOINT,
@@ -262,6 +266,39 @@ class Collector:
             return None  # the walk has told, or the next one will tell, what became of the file
         is_there = content_hash(batch, self.limits.id_key) == batch_id and crc_is_valid(batch)
         return batch if is_there else None
+
+
+LEAST_LENGTH = 14
+"""That of a batch without a record, in the oldest format: Kafka throws at less."""
+
+
+def read_bootstrap(raw: bytes, redactor: Redactor, limit: int) -> int:
+    """The level of metadata.version that a bootstrap.checkpoint sets, which Kafka reads at every start; a
+    batch is unpacked to `limit` bytes at most. Unlike a snapshot it is read without a look at any CRC,
+    and its end is where no whole batch follows.
+
+    Raises ValueError with a sentence where Kafka throws. Source: Kafka's BootstrapDirectory,
+    BootstrapMetadata, BatchFileReader and FileLogInputStream, 3.3 to 4.4."""
+    level: int | None = None
+    position = 0
+    while len(raw) - position > MAGIC_POSITION + 1:
+        (length,) = INT32_AT.unpack_from(raw, position + LENGTH_POSITION)
+        end = position + PREFIX_SIZE + length
+        if length >= LEAST_LENGTH and end > len(raw):
+            break
+        is_batch = MAGIC <= raw[position + MAGIC_POSITION] <= LAST_MAGIC
+        if not is_batch or end - position < HEADER_SIZE:
+            raise ValueError(f"there is no record batch at byte {position:,}")
+        section = section_of(raw[position:end], position, limit)
+        for found in [section] if isinstance(section, Fault) else records_in(section, redactor):
+            if isinstance(found, Fault):
+                raise ValueError(f"in the batch at byte {position:,}: {found.detail}")
+            if found.type == FEATURE and found.data and found.data["name"] == METADATA_VERSION:
+                level = found.data["featureLevel"]
+        position = end
+    if level is None:
+        raise ValueError(f"it holds no record that sets {METADATA_VERSION}")
+    return level
 
 
 def segment_of(file: LogFile, first: int, end: int, faults: Iterable[Fault]) -> SegmentEvidence:

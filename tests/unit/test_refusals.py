@@ -21,7 +21,7 @@ from kraftlog.log.sidefiles import (
     read_quorum_state,
     refused_meta_properties,
 )
-from kraftlog.quorum.bootstrap import read_bootstrap
+from kraftlog.quorum.collector import read_bootstrap
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.plan_rows import Plans
 from kraftlog.state.difference import of_key
