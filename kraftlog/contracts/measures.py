@@ -47,10 +47,6 @@ class Scans:
             self._opened[key] = self._lake.bare_dataset(table, texts_as_dictionaries)
         return self._opened[key]
 
-    def count(self, table: str, where: ds.Expression) -> int:
-        """How many rows there are for which something holds; where it is null, it does not."""
-        return int(self.open(table).count_rows(filter=where))
-
     def keys(self, table: str, columns: Sequence[str], when: str | None = None) -> pa.Table:
         """The keys of a table, each once, and their `rows`; only of rows in which the column `when`
         is true, if one is named.
@@ -145,7 +141,8 @@ def _outside(given: Mapping[str, Any]) -> Measure:
 
 
 def _rows(where: ds.Expression, table: str, scans: Scans) -> int:
-    return scans.count(table, where)
+    """Rows for which something holds; where it is null, it does not."""
+    return int(scans.open(table).count_rows(filter=where))
 
 
 def _repeated(names: Sequence[str], table: str, scans: Scans) -> int:

@@ -136,7 +136,8 @@ class _History:
             low, high = found.get(row["batch_leader_epoch"], (start, end))
             if start < end:
                 found[row["batch_leader_epoch"]] = min(start, low), max(end, high)
-        own = sorted((row for row in lineages if row["lineage"] == MAIN), key=_stretch)
+        told = (row for row in lineages if row["lineage"] == MAIN)
+        own = sorted(told, key=lambda row: int(row["stretch"]))
         stretches = tuple(
             (row["start_offset"], row["end_offset"], row["batch_count"], row["digest"])
             for row in own
@@ -170,10 +171,6 @@ class _History:
         """Whether as many batches at the same places are others."""
         pairs = zip(self.stretches, other.stretches, strict=False)
         return any(one[:-1] == two[:-1] and one[-1] != two[-1] for one, two in pairs)
-
-
-def _stretch(row: Row) -> int:
-    return int(row["stretch"])
 
 
 def _other(old: _History, new: _History, parts: int) -> tuple[str, str]:

@@ -1,8 +1,6 @@
 """The steps of a run, one by one or side by side. Spark starts when a step first needs it."""
 
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kraftlog.config import Options
@@ -62,7 +60,8 @@ def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome
 
 
 def _steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
-    with _run(start_spark, options, reads_input="decode" in names) as run:
+    with writing(options, reads_input="decode" in names) as lake:
+        run = Run(options, lake, start_spark)
         is_new = _decode(run) if "decode" in names else True
         is_audit = "audit" in names
         told = _materialize(run) if "materialize" in names else None
@@ -98,9 +97,10 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
     beside it, and contracts come after the metrics, which publish too.
     """
     with (
-        _run(start_spark, options, reads_input=True) as run,
+        writing(options, reads_input=True) as lake,
         ThreadPoolExecutor(8) as beside,
     ):
+        run = Run(options, lake, start_spark)
 
         def meanwhile() -> None:
             JUDGE.start()
@@ -129,10 +129,3 @@ def _tidied(run: Run, begun: Future[SharedMeasures] | None) -> None:
     if begun is not None:
         wait([begun])
         compact_all(run.lake, [*decoded_tables().values(), *state_tables().values()])
-
-
-@contextmanager
-def _run(start_spark: StartSpark, options: Options, *, reads_input: bool = False) -> Iterator[Run]:
-    """A run over the lake that the options name, which is held as long."""
-    with writing(options, reads_input=reads_input) as lake:
-        yield Run(options, lake, start_spark)

@@ -57,15 +57,6 @@ def restore_rows(quorum: Quorum) -> Iterator[Row]:
         yield _row(quorum, rank, one)
 
 
-def counts_until(quorum: Quorum, log: LogView) -> int:
-    """How far a copy counts: as far as its own tail surely lies behind, and to what can be committed."""
-    end, upper = Held.by(quorum, log).end_offset, quorum.bounds.upper
-    ends = [end, quorum.confirmed_ends.get(log.label, end)]
-    if upper is not None:
-        ends.append(upper)
-    return min(ends)
-
-
 def _unfit(quorum: Quorum, wrong: Iterable[ImageComparison]) -> dict[str, str]:
     """The snapshots whose load fails or gives a wrong state, by path, and why."""
     return {
@@ -92,7 +83,10 @@ def _either(open_ones: Iterable[ImageComparison]) -> defaultdict[str, list[str]]
 def _candidate(
     quorum: Quorum, log: LogView, unfit: Mapping[str, str], either: Iterable[str]
 ) -> Offer:
-    held, limit = Held.by(quorum, log), counts_until(quorum, log)
+    held = Held.by(quorum, log)
+    # As far as its own tail surely lies behind, and to what can be committed.
+    ends = (held.end_offset, quorum.confirmed_ends.get(log.label), quorum.bounds.upper)
+    limit = min(one for one in ends if one is not None)
     left_out = (
         f"its snapshot {one.evidence.name} does not count: {unfit[one.path]}"
         for one in held.snapshots

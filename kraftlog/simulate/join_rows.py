@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kraftlog.errors import InputError
+from kraftlog.quorum.ends import known_epoch
 from kraftlog.quorum.epochs import EpochVector
 from kraftlog.quorum.joining import FetchSettings, fetch_settings
 from kraftlog.quorum.logview import LogView
@@ -116,17 +117,11 @@ def leader_epoch(quorum: Quorum, log: LogView) -> int:
     voters know.
     """
     newest = max((one.last_epoch or 0 for one in quorum.peers), default=0)
-    own = _newest_epoch(log)
+    own = known_epoch(log) or log.last_epoch or 0
     if own >= newest and quorum.leaders.get(own) == log.evidence.node_id is not None:
         return own
-    voters = (one for copies in quorum.holders.values() for one in copies)
-    return 1 + max([newest, own, *map(_newest_epoch, voters)])
-
-
-def _newest_epoch(log: LogView) -> int:
-    """The newest epoch that a node knows of, by its quorum-state or its log."""
-    state = log.evidence.state_file
-    return max(log.last_epoch or 0, state.leader_epoch if state is not None else 0)
+    voters = (known_epoch(one) or 0 for copies in quorum.holders.values() for one in copies)
+    return 1 + max([newest, own, *voters])
 
 
 def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[Row]:
