@@ -189,7 +189,6 @@ def option_texts() -> dict[str, str]:
 
 
 def packaged_text() -> str:
-    """The packaged `conf/kraftlog.toml`."""
     return (packaged("conf") / "kraftlog.toml").read_text(encoding="utf-8")
 
 

@@ -190,7 +190,6 @@ def _foreseen(error: Exception) -> str | None:
 
 
 def _of_system(error: OSError) -> str:
-    """What the system refused, and about which file."""
     # Stores give no number but a text of their own.
     why = os.strerror(error.errno) if error.errno else in_line(error)
     return f"{error.filename}: {why}" if error.filename else f"the system refused: {why}"

@@ -27,7 +27,6 @@ def not_looked_for_in_what_is_there() -> Iterator[None]:
 
 @contextmanager
 def seldom_looked_for() -> Iterator[None]:
-    """Look seldom meanwhile."""
     before = gc.get_threshold()
     gc.set_threshold(*THRESHOLDS)
     try:

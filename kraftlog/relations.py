@@ -46,12 +46,10 @@ class Relation:
 
 
 def column(name: str, kind: pa.DataType, comment: str) -> pa.Field:
-    """A column with its comment."""
     return pa.field(name, kind, metadata={"comment": comment})
 
 
 def relation(name: str, grain: str, *columns: pa.Field) -> Relation:
-    """A relation by its columns."""
     return Relation(name, grain, pa.schema(columns))
 
 

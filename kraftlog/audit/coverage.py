@@ -167,7 +167,6 @@ def epoch_checkpoints(quorum: Quorum) -> Coverage:
 
 
 def quorum_states(quorum: Quorum) -> Coverage:
-    """`quorum-state` files."""
     held = [log for log in quorum.logs if log.evidence.quorum_state is not None]
     return _side_files(quorum, held, "quorum-state", names.QUORUM_STATE)
 

@@ -49,7 +49,6 @@ Difference = tuple[Comparison, DifferingRun]
 def _differences(
     quorum: Quorum, is_meant: Callable[[Comparison, DifferingRun], bool]
 ) -> list[Difference]:
-    """Those of one kind."""
     pairs = ((comparison, run) for comparison in quorum.differing for run in comparison.runs)
     return [pair for pair in pairs if is_meant(*pair)]
 

@@ -76,7 +76,6 @@ class _Place:
         return self.content.batch_id, "" if self.in_log else self.path.rsplit("/", 1)[-1]
 
     def issues(self, kinds: Collection[str]) -> list[RecordIssue]:
-        """Those of some kinds."""
         return [issue for issue in self.content.issues if issue.kind in kinds]
 
 

@@ -584,7 +584,6 @@ class _Doubt:
 
 
 def _first_in(window: RecordWindow, doubts: Sequence[_Doubt]) -> _Doubt | None:
-    """The first one in a window."""
     at = bisect_left(doubts, window.start_offset, key=lambda one: one.offset)
     return doubts[at] if at < len(doubts) and doubts[at].offset < window.end_offset else None
 
@@ -605,7 +604,6 @@ def _remarks(links: Chain) -> tuple[dict[int, _Stop], list[_Doubt]]:
 
 
 def _issues(links: Chain) -> Iterator[tuple[int, RecordIssue]]:
-    """The issues of all links, each with its link."""
     for index, log in enumerate(links.logs):
         own = np.flatnonzero(links.log == index)
         content = log.evidence.log.content[links.row[own]]

@@ -84,7 +84,6 @@ class Rule(Generic[Asked]):
     ask: Ask[Asked]
 
     def told(self, asked: Asked) -> Iterator[Issue]:
-        """What it says."""
         for text, evidence, _ in self.ask(asked):
             yield Issue(self.check, text, evidence)
 

@@ -248,7 +248,6 @@ class _Gone:
         return gone
 
     def add_young(self, now: int, offset: int, key: Key, window_ms: int) -> None:
-        """Take in what came."""
         if self.rows and now - self.rows[-1].now <= window_ms:
             self._forget(key)
             self.young[key] = offset

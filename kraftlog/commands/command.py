@@ -99,13 +99,11 @@ def add_commands(commands: "argparse._SubParsersAction[Any]", declared: Iterable
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add `--format`."""
     what = "table for people, json for scripts: one object a line"
     parser.add_argument("--format", choices=("table", "json"), default="table", help=what)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add `--format` and `--reveal-secrets`."""
     add_format(parser)
     parser.add_argument("--reveal-secrets", action="store_true", help="do not mask secrets")
 

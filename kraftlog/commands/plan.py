@@ -114,7 +114,6 @@ NOT_SHOWN = "Whether it loses records of its own cannot be seen: no log of a new
 
 
 def _print(chosen: argparse.Namespace, rows: Callable[[Quorum], Iterable[Row]]) -> int:
-    """Print the rows of a plan."""
     options = options_of(chosen)
     quorum = collected(options.input, options)
     found = list(rows(quorum))

@@ -241,7 +241,6 @@ def _notes(image: Image, committed: Committed | None) -> None:
 
 
 def add_place(parser: argparse.ArgumentParser) -> None:
-    """Add `--at` and `--at-time`."""
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
         "--at", type=_offset, metavar="N", help="records with offsets below N, or: committed"
@@ -250,7 +249,6 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def add_quorum(parser: argparse.ArgumentParser) -> None:
-    """Add `--quorum`."""
     parser.add_argument(
         "--quorum",
         nargs="+",
@@ -270,7 +268,6 @@ def _offset(text: str) -> int | str:
 
 
 def asked_place(chosen: argparse.Namespace) -> Place:
-    """The place that `--at` or `--at-time` names."""
     return Place(chosen.at, time_ms(chosen.at_time))
 
 

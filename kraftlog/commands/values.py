@@ -23,7 +23,6 @@ def local_argument(text: str) -> Path:
 
 
 def add_conf(parser: argparse.ArgumentParser) -> None:
-    """`--conf`: the file of options."""
     parser.add_argument("--conf", type=local_argument, metavar="FILE", help="options as TOML")
 
 

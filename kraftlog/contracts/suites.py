@@ -40,7 +40,6 @@ class Contract:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the expectation is about."""
         named = [self.arguments.get(name) for name in ("column", "column_A", "column_B")]
         return (*(name for name in named if name), *self.arguments.get("column_list", ()))
 
@@ -59,7 +58,6 @@ class Suite:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The tables that it is about."""
         return tuple(dict.fromkeys(one.table for one in self.contracts))
 
     @property

@@ -153,7 +153,6 @@ def _numbers(values: npt.NDArray[np.generic], kind: pa.DataType) -> pa.Array:
 
 
 def _texts(found: Values) -> pa.Array:
-    """UTF-8 text."""
     letters, ends = pa.py_buffer(found.values), pa.py_buffer(found.ends)
     texts = pa.StringArray.from_buffers(len(found.held), ends, letters, _validity(found))
     try:
@@ -166,7 +165,6 @@ def _texts(found: Values) -> pa.Array:
 
 
 def _base64(found: Values) -> pa.Array:
-    """Bytes as base64 text."""
     texts = [None if one is None else b64encode(one).decode() for one in _pieces(found)]
     return pa.array(texts, pa.string())
 

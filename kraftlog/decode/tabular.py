@@ -69,7 +69,6 @@ def texts_of(letters: Buffer | npt.NDArray[np.uint8], size: int) -> pa.StringArr
 
 
 def ids_of(batches: Batches) -> pa.StringArray:
-    """The ids of some batches."""
     return texts_of(batches.id_letters, ID_SIZE)
 
 
@@ -141,7 +140,6 @@ def batch_table(file: LogFile, batches: Batches, limits: Limits) -> pa.RecordBat
 
 
 def fault_table(file: LogFile, faults: Iterable[Fault]) -> pa.RecordBatch:
-    """The rows of `faults` for some faults of one file."""
     rows = [
         {"replica": file.replica, "file_kind": file.kind, **fault.row(file.path)}
         for fault in faults

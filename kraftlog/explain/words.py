@@ -35,7 +35,6 @@ class TopicNames:
     known: dict[str, str] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change]) -> None:
-        """Take in names."""
         for one in changes:
             if one.table == "topics":
                 self.known[one.key[0]] = (one.after or one.before or {})["name"]

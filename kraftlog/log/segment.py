@@ -57,7 +57,6 @@ class Window:
     batches: Batches
 
     def batch(self, index: int) -> bytes:
-        """The bytes of one batch."""
         start = int(self.batches.positions[index]) - self.position
         size = int(self.batches.headers["length"][index]) + PREFIX_SIZE
         return self.buffer[start : start + size]

@@ -162,7 +162,6 @@ class _Table:
         self._parts: list[Survivors] = []
 
     def know(self, name: str, rows: pa.Table) -> None:
-        """Take in rows of this table."""
         if not rows.num_rows:
             return
         columns = of_lists(rows.column("key"), _key_kinds(name))

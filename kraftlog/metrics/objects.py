@@ -42,7 +42,6 @@ class Ends:
         return found
 
     def count(self, since: int, start: int, end: int) -> int:
-        """How many those are."""
         first, after = self._between(start, end)
         return int(np.count_nonzero(self.before[first:after] <= since))
 
@@ -50,7 +49,6 @@ class Ends:
         return np.searchsorted(self.offsets, [start, end], "right")
 
     def after(self, offset: int) -> "Ends":
-        """Those behind an offset."""
         first = int(np.searchsorted(self.offsets, offset, "right"))
         return Ends(self.offsets[first:], self.before[first:])
 

@@ -78,7 +78,6 @@ def _latest(quorum: Quorum, label: str) -> SnapshotView | None:
 
 
 def _before(quorum: Quorum, one: SnapshotView) -> SnapshotView | None:
-    """The replica's snapshot before this one."""
     held = quorum.snapshots_of(one.replica)
     at = bisect_left(held, one.id, key=lambda two: two.id)
     return next((two for two in reversed(held[:at]) if two.is_complete), None)

@@ -119,7 +119,6 @@ class _History:
 
     @classmethod
     def of(cls, lake: Lake, run: Row) -> "_History":
-        """That of a run."""
         lineages, replicas, epochs = (
             lake.rows_of_run(name, run["run_id"]) for name in ("lineages", "replicas", "epochs")
         )

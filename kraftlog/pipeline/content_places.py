@@ -43,7 +43,6 @@ class Places:
 
     @property
     def size_bytes(self) -> int:
-        """What is to be decoded."""
         return int((self.ranges[:, 1] - self.ranges[:, 0]).sum())
 
 

@@ -50,7 +50,6 @@ def since(rows: pa.Table, offset: int) -> pa.Table:
 
 
 def holds_at(offset: int) -> ds.Expression:
-    """Which versions hold at an offset."""
     begun, ends = ds.field("valid_from_offset"), ds.field("valid_to_offset")
     return (begun <= offset) & (ends.is_null() | (ends > offset))
 
@@ -73,7 +72,6 @@ def small_tables_at(lake: Lake, offset: int) -> dict[str, HeldVersions]:
 
 
 def write_faults(lake: Lake, rows: pa.Table) -> list[tuple[str, AddedFile]]:
-    """Write rows of `replay_faults`, if there are any."""
     if rows.num_rows == 0:
         return []
     return [(REPLAY_FAULTS.name, write_file(lake.path(REPLAY_FAULTS.name), rows))]

@@ -107,7 +107,6 @@ class LakeRecords:
         return self._listed
 
     def _rows(self, file: _File) -> pa.Table:
-        """All rows of a file, by their offsets."""
         if file.path not in self._open:
             with open_parquet(file.path) as whole:
                 names = ["batch_id", *window_columns(file.type, whole.schema_arrow.names)]

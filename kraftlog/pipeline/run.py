@@ -110,7 +110,6 @@ class Run:
 
     @property
     def run_id(self) -> str:
-        """What its rows are marked with."""
         return str(self.row["run_id"])
 
     @cached_property

@@ -70,7 +70,6 @@ class SharedMeasures:
 
     @property
     def lives(self) -> dict[str, Lives]:
-        """The lives of the objects of each history table."""
         return self.objects.by_table
 
     @cached_property
@@ -82,7 +81,6 @@ class SharedMeasures:
 
     @cached_property
     def brokers(self) -> list[Row]:
-        """The versions of brokers."""
         columns = ["valid_from_offset", "valid_to_offset", "record_offset", "record_type"]
         columns += ["broker_id", "fenced", "in_controlled_shutdown", "rack"]
         rows: list[Row] = shared_versions(self.run.lake, "brokers", columns).to_pylist()
@@ -90,14 +88,12 @@ class SharedMeasures:
 
     @property
     def racks(self) -> dict[int, str | None]:
-        """The rack that each registered broker has."""
         return {
             one["broker_id"]: one["rack"] for one in self.brokers if one["valid_to_offset"] is None
         }
 
     @cached_property
     def snapshots(self) -> list[Row]:
-        """The rows of the table `snapshots`."""
         sizes = sizes_of_snapshot(self.totals)
         return snapshot_rows(self.quorum, sizes, self.loaded, self.load_rate)
 

@@ -159,7 +159,6 @@ def fetched(message: Data) -> Fetched:
 
 
 def snapshot_request(ask: Ask) -> Data:
-    """A FetchSnapshot."""
     partition = {
         "partition": PARTITION,
         "currentLeaderEpoch": ask.current_leader_epoch,

@@ -51,11 +51,9 @@ class AtHand:
 
     @cached_property
     def node_ids(self) -> dict[str | None, int | None]:
-        """node.id of each replica."""
         return {one.label: one.node_id for one in self.replicas}
 
     def node_id(self, label: str | None) -> int | None:
-        """node.id of a replica."""
         return self.node_ids.get(label)
 
     @cached_property

@@ -62,7 +62,6 @@ class Chain:
         return list(pairwise([0, *holes.tolist(), len(self)])) if len(self) else []
 
     def part(self, at: Longs | slice) -> "Chain":
-        """Some of the links."""
         return Chain(
             self.logs, self.base[at], self.end[at], self.ids[at], self.log[at], self.row[at]
         )

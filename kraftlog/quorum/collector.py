@@ -85,7 +85,6 @@ class Collector:
     _types: dict[str, list[TypeCount]] = field(default_factory=dict)
 
     def replica(self, replica: Replica) -> ReplicaEvidence:
-        """The evidence of one replica."""
         alone = len(replica.files) == 1 and replica.folder == replica.files[0].path
         files = [one for one in replica.files if _is_readable_name(one)]
         if alone:
@@ -190,7 +189,6 @@ class Collector:
         return segment_of(file, first, len(builder), faults)
 
     def snapshot(self, file: LogFile) -> SnapshotEvidence:
-        """The evidence of one checkpoint file."""
         builder, faults, types = ColumnBuilder(), list[Fault](), list[PlacedTypes]()
         for found in walk_file(file, self.limits):
             if isinstance(found, Fault):

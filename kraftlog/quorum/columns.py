@@ -42,7 +42,6 @@ class ColumnBuilder:
         self._count += len(batches)
 
     def extend(self, part: BatchColumns) -> None:
-        """Append batches that are columns already."""
         if len(part):
             self._parts.append(part)
             self._count += len(part)

@@ -76,7 +76,6 @@ class EpochVector:
         return EpochVector(self.entries, end_offset)
 
     def truncated(self, offset: int) -> "EpochVector":
-        """What is left below an offset."""
         kept = bisect_left(self.entries, offset, key=itemgetter(1))
         return EpochVector(self.entries[:kept], min(self.end_offset, offset))
 

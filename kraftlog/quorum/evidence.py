@@ -86,7 +86,6 @@ def ids_in(texts: pa.StringArray) -> Ids:
 
 
 def no_batches() -> BatchColumns:
-    """Columns of no batch."""
     longs, ints = np.empty(0, np.int64), np.empty(0, np.int32)
     flags, ids = np.empty(0, np.bool_), np.empty((0, 2), np.uint64)
     return BatchColumns(
@@ -377,7 +376,6 @@ class ReplicaEvidence:
         return found if found is None or is_directory_id(found) else None
 
     def meta(self, key: str) -> str | None:
-        """A value of meta.properties."""
         if self.meta_properties is None or self.meta_properties.value is None:
             return None
         value: str | None = self.meta_properties.value.get(key)
@@ -410,7 +408,6 @@ class ReplicaEvidence:
 
     @property
     def state_file(self) -> QuorumState | None:
-        """The parsed quorum-state."""
         return None if self.quorum_state is None else self.quorum_state.value
 
 

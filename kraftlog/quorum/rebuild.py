@@ -213,7 +213,6 @@ class _Faults(Watcher):
         self.found = [one._replace(origin=one.origin._replace(offset=None)) for one in self.found]
 
     def take(self, window: RecordWindow) -> None:
-        """Apply the records of a window."""
         self._new = [*_unknown_partitions(window)]
         self._known.advance(window, self)
         self._new += window.faults

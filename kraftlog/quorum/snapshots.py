@@ -286,7 +286,6 @@ class SnapshotView:
 
     @property
     def last_contained_timestamp(self) -> int | None:
-        """LastContainedLogTimestamp of the header."""
         header = self._first(HEADER)
         told = None if header is None else header.data
         return None if told is None else told["lastContainedLogTimestamp"]

@@ -195,7 +195,6 @@ def _combined(found: Recovered, voters: Sequence[NewVoter]) -> Iterator[str]:
 def plan_values(
     found: Recovered, voters: Sequence[NewVoter], files: dict[int, list[Path]], cluster_id: str
 ) -> dict[str, Any]:
-    """The plan as plain values."""
     image = found.image
     return {
         "cluster_id": cluster_id,
@@ -236,7 +235,6 @@ def plan_text(
     listener: str,
     inputs: Sequence[str],
 ) -> str:
-    """The plan as Markdown."""
     lines = [*_head(found, inputs), *_kept_lines(found), *_lost_lines(found)]
     open_ = [f"- {one}" for one in unknown(found)]
     agree = "" if found.left_out else ", and agree"

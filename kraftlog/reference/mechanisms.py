@@ -32,8 +32,6 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """One row."""
-
     source: str
     section: str
     what: str

@@ -21,7 +21,6 @@ _SQL_BY_DELTA = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
 
 
 def packaged_settings() -> dict[str, str]:
-    """The settings of `conf/spark-defaults.conf`."""
     return dict(_pairs("spark-defaults.conf"))
 
 

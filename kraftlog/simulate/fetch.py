@@ -59,7 +59,6 @@ def leader_fetch(
 
 
 def next_answer(leader: Extent, follower: Extent, dialect: Dialect = Dialect.SHIPPED) -> Answer:
-    """Answer the next fetch of a follower."""
     return leader_fetch(leader, follower.end_offset, follower.last_fetched_epoch, dialect)
 
 

@@ -96,7 +96,6 @@ class Partitions:
 
 
 def _cells(lists: Lists) -> Iterator[list[int]]:
-    """The lists one by one."""
     values = lists.values.tolist()
     return (values[start:end] for start, end in pairwise(lists.offsets.tolist()))
 
@@ -120,7 +119,6 @@ class Cluster:
 
 
 def cluster_of(state: State) -> Cluster:
-    """The cluster of an image."""
     brokers = (
         Broker(one["brokerId"], one["rack"], one["fenced"])
         for one in state.rows("brokers").values()

@@ -105,7 +105,6 @@ def apart_of(quorum: Quorum, one: Restart) -> tuple[str, str] | None:
 
 
 def restart_row(quorum: Quorum, one: Restart) -> Row:
-    """One answer as a row."""
     return {
         "replica": one.replica,
         "node_id": one.node_id,

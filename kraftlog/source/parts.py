@@ -75,7 +75,6 @@ def rows_of(
     columns: Sequence[str],
     pushed: Pushed,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one partition."""
     schema = arrow_schema({**options, "columns": ",".join(columns)})
     if isinstance(partition, GivenRows):
         yield from partition.rows.select(schema.names).to_batches()

@@ -74,7 +74,6 @@ _IDS = b"names of contents"
 
 
 def relation_of(options: Mapping[str, str]) -> str:
-    """The relation that is asked for."""
     return options.get("relation", "records")
 
 

@@ -329,7 +329,6 @@ class _Fold:
         return {shown.column_name(field): columns[field.name] for field in shown.fields}
 
     def _taken(self, name: str, chosen: Longs) -> pa.ListArray:
-        """A list of each event."""
         lists = self.events.payload[name]
         if name == "directories":
             unknown = pa.array([[MIGRATING] * size for size in self.sizes], lists.type)

@@ -76,12 +76,10 @@ class Shown:
         return tuple(one for one in self._all_fields if one.json not in self.table.hides)
 
     def column_name(self, field: FieldSpec) -> str:
-        """The column of a field."""
         return self.table.renames.get(field.json, field.name)
 
     @cached_property
     def columns(self) -> tuple[tuple[FieldSpec, str], ...]:
-        """The fields, and their columns."""
         return tuple((one, self.column_name(one)) for one in self.fields)
 
     @cached_property
@@ -129,7 +127,6 @@ SHOWN = {table.name: Shown(table) for table in TABLES if table.name not in _AS_F
 
 @cache
 def history_tables() -> dict[str, Relation]:
-    """The history tables, by name."""
     return {name: _relation(name, shown) for name, shown in SHOWN.items()}
 
 
@@ -179,7 +176,6 @@ class HeldVersions:
 
     @cached_property
     def objects(self) -> list[HeldObject]:
-        """The object of each row."""
         return [self._object(value) for value in self._values]
 
     def version(self, place: int) -> _Open:

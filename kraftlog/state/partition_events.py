@@ -235,7 +235,6 @@ class NewVersions:
     numbers: Mapping[str, Places]
 
     def number(self, name: str) -> Places:
-        """A number of each version."""
         return self.numbers[name].take(self.at)
 
     def number_before(self, name: str) -> Places:

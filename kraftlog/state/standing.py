@@ -32,7 +32,6 @@ class Topics:
     ids: list[str] = field(default_factory=list)
 
     def code(self, topic_id: str) -> int:
-        """The number of a topic."""
         found = self.codes.get(topic_id)
         if found is None:
             found = self.codes[topic_id] = len(self.ids)
@@ -65,7 +64,6 @@ class Standing:
 
     @classmethod
     def empty(cls, topics: Topics) -> "Standing":
-        """No partition at all."""
         nothing = np.empty(0, np.int64)
         return cls(topics, nothing, nothing, no_versions())
 

@@ -27,8 +27,6 @@ ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 class ImageRecord(NamedTuple):
-    """One record of an image."""
-
     type: str
     version: int
     data: dict[str, Any]

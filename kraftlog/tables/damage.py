@@ -46,7 +46,6 @@ class Damage:
 
     @property
     def table(self) -> str:
-        """The table's name."""
         return self.spec.name
 
 

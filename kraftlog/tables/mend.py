@@ -163,5 +163,4 @@ def _counted(lake: Lake, name: str) -> pa.Table:
 
 
 def _rows_of(lake: Lake, name: str, columns: list[str]) -> pa.Table:
-    """Some columns of all files of a table."""
     return lake.bare_dataset(name).to_table(columns=columns)
