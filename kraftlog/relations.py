@@ -96,19 +96,13 @@ BATCHES = relation(
     FILE_KIND,
     POSITION,
     BATCH_ID,
-    column(
-        "base_offset",
-        LONG,
-        "offset of the first record (in a checkpoint: place in the file)",
-    ),
+    column("base_offset", LONG, "offset of the first record (in a checkpoint: place in the file)"),
     column("last_offset", LONG, "offset of the last record, inclusive"),
     column("size_bytes", LONG, "size of the whole batch"),
     EPOCH,
     column("magic", INT, "format of the batch: 2"),
     column(
-        "crc",
-        LONG,
-        "the CRC-32C in the header; null in a lake, where it would tell of secrets",
+        "crc", LONG, "the CRC-32C in the header; null in a lake, where it would tell of secrets"
     ),
     column("crc_valid", BOOL, "whether that is the CRC-32C of the bytes"),
     column("attributes", INT, "attribute bits as stored"),
@@ -180,11 +174,7 @@ REPLICAS = relation(
     column("last_epoch", INT, "leader epoch of the last valid batch"),
     column("epochs", pa.list_(pa.list_(LONG)), "[leader epoch, start offset] of each epoch"),
     column("epoch_count", LONG, "size of that vector"),
-    column(
-        "epoch_checkpoint_count",
-        LONG,
-        "entries of leader-epoch-checkpoint; null without one",
-    ),
+    column("epoch_checkpoint_count", LONG, "entries of leader-epoch-checkpoint; null without one"),
     column(
         "epoch_checkpoint_pruned",
         BOOL,

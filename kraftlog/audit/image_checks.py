@@ -117,10 +117,7 @@ def _left_row(left: list[ImageComparison]) -> BadRow:
 
 
 def _comparison_row(
-    quorum: Quorum,
-    one: ImageComparison,
-    later: Sequence[ImageComparison],
-    alike: list[str],
+    quorum: Quorum, one: ImageComparison, later: Sequence[ImageComparison], alike: list[str]
 ) -> BadRow:
     listed = "; ".join(found.text for found in one.differences[:3])
     count = counted(one.difference_count, "place")

@@ -76,9 +76,7 @@ def list_words(lists: Iterable[tuple[str, tuple[str, ...]]]) -> str:
 
 
 def lost_lists(
-    rows: Iterable[Row] | None,
-    limit: int = NAMES_SHOWN,
-    titles: Mapping[str, str] = _TITLES,
+    rows: Iterable[Row] | None, limit: int = NAMES_SHOWN, titles: Mapping[str, str] = _TITLES
 ) -> list[tuple[str, tuple[str, ...]]]:
     """The same as titles, each with its objects by kind; a sentence alone where there are none."""
     if rows is None:

@@ -14,10 +14,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
-from kraftlog.audit.triage import (
-    instead_of,
-    sound_snapshots,
-)
+from kraftlog.audit.triage import instead_of, sound_snapshots
 from kraftlog.log import names
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import counted

@@ -302,10 +302,7 @@ def at_same_place(
     evidence = {"same_bytes_on": same, "other_bytes_on": other}
     if other and not same:
         todo, asks = fetch_again(quorum, log.label)
-        return (
-            f"{sentence(holding(other))} another batch there. {todo}",
-            evidence | asks,
-        )
+        return (f"{sentence(holding(other))} another batch there. {todo}", evidence | asks)
     if same and (rivals := rivals_at(quorum, log, row)):
         return one_was_changed(same, rivals), evidence
     if same:

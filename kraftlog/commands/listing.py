@@ -65,12 +65,7 @@ def _records(chosen: argparse.Namespace) -> int:
         if first is not None and end is not None and first >= end:
             raise UsageError(f"nothing lies between {names}: the first has to be below the second")
     wanted = RecordFilter(
-        record_types(chosen.type),
-        chosen.from_offset,
-        chosen.to_offset,
-        since,
-        until,
-        chosen.key,
+        record_types(chosen.type), chosen.from_offset, chosen.to_offset, since, until, chosen.key
     )
     options, found = options_of(chosen), find_replicas(chosen.paths)
     redactor = redactor_of(options)

@@ -40,15 +40,7 @@ from kraftlog.simulate.replica_selection import (
 )
 from kraftlog.simulate.selectors import BUILT_IN, load_selector
 from kraftlog.simulate.staleness import MAX_WAIT_MS, staleness_rows, watermark_rows
-from kraftlog.simulate.traffic import (
-    BY_TOPIC,
-    EVEN,
-    MOST,
-    PRICE_PER_GB,
-    Traffic,
-    evenly,
-    from_file,
-)
+from kraftlog.simulate.traffic import BY_TOPIC, EVEN, MOST, PRICE_PER_GB, Traffic, evenly, from_file
 from kraftlog.source.collected import collected, furthest_image
 from kraftlog.source.task_settings import redactor_of
 

@@ -278,10 +278,7 @@ def _expectation(contract: Contract, number: int) -> Any:
         ((column, values),) = arguments[CONDITION].items()
         arguments[CONDITION] = Column(column).is_in(list(values))
     return expectation_class(contract.expectation)(
-        **arguments,
-        severity=contract.severity,
-        notes=contract.reason,
-        meta={_NUMBER: number},
+        **arguments, severity=contract.severity, notes=contract.reason, meta={_NUMBER: number}
     )
 
 

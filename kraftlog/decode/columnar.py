@@ -19,13 +19,7 @@ import pyarrow as pa
 from kraftlog import relations
 from kraftlog.decode.compile import reader_of
 from kraftlog.decode.envelopes import Sections, find_frames, sections_of
-from kraftlog.decode.records import (
-    FAULT_LIMIT,
-    Header,
-    Section,
-    given_up,
-    read_framed,
-)
+from kraftlog.decode.records import FAULT_LIMIT, Header, Section, given_up, read_framed
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import (
     SLICE_BITS,

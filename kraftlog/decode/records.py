@@ -167,11 +167,7 @@ def read_framed(
 
 
 def read_record(
-    header: Header,
-    frame: Frame,
-    buffer: Buffer,
-    redactor: Redactor,
-    wanted: frozenset[str] | None,
+    header: Header, frame: Frame, buffer: Buffer, redactor: Redactor, wanted: frozenset[str] | None
 ) -> Record | None:
     """One record's meaning; None where its type is not wanted.
 
@@ -346,11 +342,7 @@ def _message(
 
 
 def _located(
-    kind: FaultKind,
-    section: Section,
-    frame: Frame | FrameFault,
-    detail: str,
-    redactor: Redactor,
+    kind: FaultKind, section: Section, frame: Frame | FrameFault, detail: str, redactor: Redactor
 ) -> Fault:
     """A fault inside a batch: at its byte where the batch is not compressed, else at the batch.
 

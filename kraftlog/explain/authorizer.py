@@ -101,10 +101,7 @@ def _time_ms(text: str) -> int | None:
 
 
 def who_wrote(
-    one: Moment,
-    changes: Sequence[Change],
-    topics: Mapping[str, str],
-    accesses: Sequence[Access],
+    one: Moment, changes: Sequence[Change], topics: Mapping[str, str], accesses: Sequence[Access]
 ) -> tuple[Access, ...]:
     """The accesses, of a list sorted by time, that may have led to a record: those that name what
     it changed, else those on the cluster as a whole; each principal and request once.

@@ -195,12 +195,7 @@ _SAMPLE = 1 << 20
 
 
 def _damage(
-    file: FileBytes,
-    position: int,
-    following: int,
-    size: int | None,
-    search: Search,
-    limits: Limits,
+    file: FileBytes, position: int, following: int, size: int | None, search: Search, limits: Limits
 ) -> Fault:
     """Name the bytes [position, following), which are no batch."""
     range_size = following - position

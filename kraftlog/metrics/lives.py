@@ -160,10 +160,7 @@ def _in_order(ends: Longs, before: Longs) -> Ends:
     was before in its low bits. Works on the arrays in place: they are the largest.
     """
     count = int(np.count_nonzero(ends != OPEN))
-    highest = max(
-        int(ends.max(initial=0, where=ends != OPEN)),
-        int(before.max(initial=0)),
-    )
+    highest = max(int(ends.max(initial=0, where=ends != OPEN)), int(before.max(initial=0)))
     bits = (highest + 1).bit_length()
     if 2 * bits > 62:
         order = np.argsort(ends, kind="stable")[:count]

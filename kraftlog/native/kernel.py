@@ -160,13 +160,7 @@ def small_batches(
     starts, hashes = np.empty(room + 1, np.int64), np.empty(room * 16, np.uint8)
     words = None if key is None else address(np.frombuffer(key, np.uint32))
     found = library().kraftlog_batches(
-        address(raw),
-        len(raw),
-        start,
-        stop,
-        words,
-        room,
-        *addresses(starts, hashes),
+        address(raw), len(raw), start, stop, words, room, *addresses(starts, hashes)
     )
     return starts[: found + 1], hashes[: 16 * found].tobytes()
 

@@ -23,13 +23,7 @@ from kraftlog.relations import BOOL, DOUBLE, INT, LONG, TEXT, column
 from kraftlog.simulate.liveness import snapshot_transfer_rows
 from kraftlog.simulate.lost import TypeCounts
 from kraftlog.simulate.plan_rows import boot_rows, election_rows, fetch_rows, truncation_rows
-from kraftlog.simulate.replica_selection import (
-    Broker,
-    Cluster,
-    Partitions,
-    select_all,
-    topic_rows,
-)
+from kraftlog.simulate.replica_selection import Broker, Cluster, Partitions, select_all, topic_rows
 from kraftlog.simulate.selectors import RackAwareReplicaSelector
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.promise import among, at_least, known, not_below, unique

@@ -14,13 +14,7 @@ from kraftlog.metrics.known_lives import (
     end_rows,
     life_rows,
 )
-from kraftlog.metrics.record_totals import (
-    HOUR,
-    RECORD_TOTALS,
-    TYPE,
-    growth_rows,
-    record_size_rows,
-)
+from kraftlog.metrics.record_totals import HOUR, RECORD_TOTALS, TYPE, growth_rows, record_size_rows
 from kraftlog.metrics.tombstones import compaction_rows, horizon_rows
 from kraftlog.pipeline.derive import Further, Rows, table
 from kraftlog.pipeline.known_records import total_rows
@@ -251,9 +245,7 @@ def compaction(run: SharedMeasures) -> Rows:
         "deleted objects that it would keep for ever if it fetched on without such a horizon",
     ),
     column(
-        "unsafe_when_moved",
-        TEXT,
-        "what it must do when the horizon moves before it has read them",
+        "unsafe_when_moved", TEXT, "what it must do when the horizon moves before it has read them"
     ),
     promises=(
         not_below(

@@ -41,13 +41,7 @@ from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.history import HeldVersions, milliseconds
-from kraftlog.state.outline import (
-    OUTLINE_TYPES,
-    PARTITION_TYPES,
-    Outline,
-    Outliner,
-    outline_from,
-)
+from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner, outline_from
 from kraftlog.state.tables import BEGIN, TRANSACTION_TYPES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile

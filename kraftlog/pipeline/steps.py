@@ -96,10 +96,7 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
     """All four, then the page; the exit code is the audit's. What waits for no other step goes on
     beside it, and contracts come after the metrics, which publish too.
     """
-    with (
-        writing(options, reads_input=True) as lake,
-        ThreadPoolExecutor(8) as beside,
-    ):
+    with writing(options, reads_input=True) as lake, ThreadPoolExecutor(8) as beside:
         run = Run(options, lake, start_spark)
 
         def meanwhile() -> None:

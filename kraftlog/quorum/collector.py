@@ -337,10 +337,7 @@ def _swap_stop(file: LogFile, faults: Iterable[Fault]) -> int | None:
 
 
 def snapshot_of(
-    file: LogFile,
-    builder: ColumnBuilder,
-    faults: Iterable[Fault],
-    types: Iterable[PlacedTypes],
+    file: LogFile, builder: ColumnBuilder, faults: Iterable[Fault], types: Iterable[PlacedTypes]
 ) -> SnapshotEvidence:
     """A checkpoint file with the batches that a builder holds, and the types of their records."""
     found, counts = tuple(faults), Counter[str]()

@@ -89,11 +89,7 @@ ACTIONS = (
         "Keep a copy of the folder, then restart",
         "No vote depends on what the node lacks: it takes it from its own snapshot, or fetches it from the leader.",
     ),
-    Action(
-        "know",
-        "Good to know",
-        "Worth knowing, and not urgent.",
-    ),
+    Action("know", "Good to know", "Worth knowing, and not urgent."),
 )
 
 

@@ -16,11 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kraftlog.quorum.epochs import (
-    EpochEnd,
-    diverging_epoch,
-    truncated_to,
-)
+from kraftlog.quorum.epochs import EpochEnd, diverging_epoch, truncated_to
 from kraftlog.quorum.evidence import Longs
 from kraftlog.simulate.extent import BOOTSTRAP, Extent, SnapshotId
 

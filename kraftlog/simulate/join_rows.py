@@ -22,15 +22,7 @@ from kraftlog.simulate.boot import Boot, Disk
 from kraftlog.simulate.disk import disk_of
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.fetch import RECORDS, Answer, Dialect
-from kraftlog.simulate.join import (
-    CAUGHT_UP,
-    PIECE,
-    JoinStep,
-    LeaderLog,
-    Way,
-    after_crash,
-    join,
-)
+from kraftlog.simulate.join import CAUGHT_UP, PIECE, JoinStep, LeaderLog, Way, after_crash, join
 from kraftlog.simulate.liveness import Link
 from kraftlog.simulate.plan_rows import Plans, likely_leaders
 from kraftlog.simulate.snapshot_server import GONE, Recovery, recovery

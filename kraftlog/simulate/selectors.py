@@ -55,10 +55,7 @@ class ReplicaSelector(Protocol):
     """A selector: one method. None means that no replica is available."""
 
     def select(
-        self,
-        topic_partition: TopicPartition,
-        client: ClientMetadata,
-        partition: PartitionView,
+        self, topic_partition: TopicPartition, client: ClientMetadata, partition: PartitionView
     ) -> ReplicaView | None: ...
 
 

@@ -70,10 +70,7 @@ def parts_of(
 
 
 def rows_of(
-    partition: InputPartition,
-    options: Mapping[str, str],
-    columns: Sequence[str],
-    pushed: Pushed,
+    partition: InputPartition, options: Mapping[str, str], columns: Sequence[str], pushed: Pushed
 ) -> Iterator[pa.RecordBatch]:
     schema = arrow_schema({**options, "columns": ",".join(columns)})
     if isinstance(partition, GivenRows):

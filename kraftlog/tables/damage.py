@@ -84,12 +84,7 @@ def finished_run(lake: Lake, published: Published | None) -> int:
 
 
 def _damage(
-    lake: Lake,
-    spec: TableSpec,
-    published: Published | None,
-    finished: int,
-    deep: bool,
-    opens: bool,
+    lake: Lake, spec: TableSpec, published: Published | None, finished: int, deep: bool, opens: bool
 ) -> Damage | None:
     name = spec.name
     version = published.versions.get(name) if published else None

@@ -130,11 +130,7 @@ RUNS = per_run(
 )
 
 
-EPOCHS = per_run(
-    "epochs",
-    f"{relations.EPOCHS.grain} and run",
-    *relations.EPOCHS.schema,
-)
+EPOCHS = per_run("epochs", f"{relations.EPOCHS.grain} and run", *relations.EPOCHS.schema)
 
 CONTENTS = TableSpec(
     "contents",
@@ -274,15 +270,7 @@ _OF_FAULTS = (
     none(
         "incomplete_rows",
         "damage says where it is, how large, and what was found",
-        nulls_in=(
-            "replica",
-            "path",
-            "file_kind",
-            "fault",
-            "position",
-            "size_bytes",
-            "detail",
-        ),
+        nulls_in=("replica", "path", "file_kind", "fault", "position", "size_bytes", "detail"),
     ),
     none(
         "unknown_kinds",
@@ -290,9 +278,7 @@ _OF_FAULTS = (
         outside={"column": "fault", "values": "@fault_kinds"},
     ),
     none(
-        "negative_places",
-        "positions count from the start of the file",
-        rows_where="position < 0",
+        "negative_places", "positions count from the start of the file", rows_where="position < 0"
     ),
 )
 _OF_BATCHES = (
