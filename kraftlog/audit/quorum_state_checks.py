@@ -123,13 +123,7 @@ def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
         one.path,
         other_replica=counts.replica if counts.replica != one.replica else None,
         severity="info",
-        evidence={
-            "voters": [list(member) for member in one.members],
-            "other_voters": [list(member) for member in counts.members],
-            "source": one.source,
-            "other_source": counts.source,
-            "looking": labels,
-        },
+        evidence={**_both(one, counts), "looking": labels},
     )
 
 
@@ -155,13 +149,19 @@ def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRo
         offset=one.offset,
         other_replica=other.replica if other.replica != one.replica else None,
         evidence={
-            "voters": [list(member) for member in one.members],
-            "other_voters": [list(member) for member in other.members],
-            "source": one.source,
-            "other_source": other.source,
+            **_both(one, other),
             "disjoint_majorities": [list(ids) for ids in apart or ()],
         },
     )
+
+
+def _both(one: VoterSet, other: VoterSet) -> dict[str, Any]:
+    return {
+        "voters": [list(member) for member in one.members],
+        "other_voters": [list(member) for member in other.members],
+        "source": one.source,
+        "other_source": other.source,
+    }
 
 
 def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
@@ -237,13 +237,7 @@ def _set_by_describe(quorum: Quorum) -> Iterator[BadRow]:
         "The voters changed after the files were copied, or these are copies of another quorum: what was committed since may be missing here. "
         "Copy all voters that the describe names before any node starts.",
         other_replica=counts.replica,
-        evidence={
-            "voters": [list(member) for member in told.members],
-            "other_voters": [list(member) for member in counts.members],
-            "source": told.source,
-            "other_source": counts.source,
-            "disjoint_majorities": [],
-        },
+        evidence={**_both(told, counts), "disjoint_majorities": []},
     )
 
 
