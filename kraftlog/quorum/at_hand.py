@@ -7,23 +7,40 @@ judgement; the checks judge. Source: KIP-630 "Design", KAFKA-1211.
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import accumulate
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from kraftlog.config import Thresholds
 from kraftlog.log import names
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.plain import natural
 from kraftlog.quorum import strays
-from kraftlog.quorum.asked_again import asked_again
 from kraftlog.quorum.chain import runs, whole_log
 from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
 from kraftlog.quorum.divergence import Comparison, Comparisons, compare
 from kraftlog.quorum.evidence import Described, QuorumEvidence, ReplicaEvidence, SnapshotRefusal
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
+
+_Words = ParamSpec("_Words")
+_Answer = TypeVar("_Answer")
+
+KEPT = 4096
+"""So many answers of one method, so that a log that differs everywhere takes no more memory."""
+
+
+def asked_again(
+    method: Callable[Concatenate[Any, _Words], _Answer],
+) -> cached_property[Callable[_Words, _Answer]]:
+    """A method of a frozen object whose last answers are kept: where many copies part from each
+    other, each pair of them asks for the same few offsets, and each answer looks at all copies.
+    """
+    return cached_property(
+        lambda one: cast(Callable[_Words, _Answer], lru_cache(KEPT)(partial(method, one)))
+    )
 
 
 @dataclass(frozen=True)

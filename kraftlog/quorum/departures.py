@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kraftlog.quorum.asked_again import asked_again
+from kraftlog.quorum.at_hand import asked_again
 from kraftlog.quorum.bounds import Fate, fate
 from kraftlog.quorum.chain import Chain, chain
 from kraftlog.quorum.divergence import (

@@ -20,7 +20,7 @@ from kraftlog.decode.interpreter import absent_value, read_message
 from kraftlog.errors import DecodeError
 from kraftlog.message.catalogue import request_specs
 from kraftlog.message.message_spec import FieldSpec, MessageSpec, VersionSpec, struct_at
-from kraftlog.pull.assembler import Assembler
+from kraftlog.pull.puller import Assembler
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.fetch import Dialect, Span, log_chunks
 from kraftlog.simulate.snapshot_server import Ask, Server, fetch_snapshot

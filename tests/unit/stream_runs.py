@@ -14,8 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kraftlog.relations import all_relations
-from kraftlog.source.datasource import KraftlogReader
-from kraftlog.source.stream import KraftlogStreamReader, Offset
+from kraftlog.source.datasource import KraftlogReader, KraftlogStreamReader, Offset
 
 Rows = Counter[str]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kraftlog.errors import DecodeError
-from kraftlog.pull.assembler import (
+from kraftlog.pull.puller import (
     Assembler,
     AssemblyError,
     transfer,

@@ -18,7 +18,7 @@ from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, UsageError
 from kraftlog.log.storage import FileBytes, open_file
 from kraftlog.source import splits, stream_progress
-from kraftlog.source.stream import STREAMED
+from kraftlog.source.datasource import STREAMED
 from kraftlog.source.stream_progress import spaced
 from tests.golden.cases import DATA, PARTITION
 from tests.unit.stream_runs import Rows, Stream, batch_rows, fields
