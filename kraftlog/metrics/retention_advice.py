@@ -3,10 +3,8 @@
 In: a quorum. Out: rows of the table `retention_advice`. The KIP: the leader's log start may move to
 a snapshot's end x once all live replicas have replicated x, or the log start is 7 days old; a
 follower's is the smaller of the leader's and its newest snapshot's end (version 19: the leader's,
-once its snapshot reaches it). Shipped: each replica alone drops its
-oldest snapshot, and the log below the next one, while it holds two or more and is over 100 MiB, or
-the oldest is over 7 days old. Times are measured against the newest record at hand. Source: KIP-630
-"Proposed Changes", "When to Increase the LogStartOffset"; Kafka's KafkaMetadataLog.
+once its snapshot reaches it). Shipped: see `quorum.retention`. Times are measured against the newest
+record at hand. Source: KIP-630 "Proposed Changes", "When to Increase the LogStartOffset".
 """
 
 from kraftlog.quorum.growth import DAY_MS

@@ -1,15 +1,10 @@
 """Replay: records in offset order → the state that everyone may see, and what became visible when.
 
 The definition is one record after the other, each on the state before it. Kafka gathers records
-into deltas first, and differs from this in histories that depend on the gathering:
-1. a topic created with configs and removed in one delta leaves its configs behind;
-2. removing a SCRAM mechanism's last user and adding another in one delta can lose the added one;
-3. records of an aborted transaction show if another record follows the abort in the same delta;
-4. removing an ACL twice is no fault in one delta;
-5. a partition of an unknown topic makes it drop the whole delta, where only the record is dropped
-here. Metadata transactions (KIP-868): nothing from a Begin on is visible until its End; an Abort
-drops it; one that is open when the log ends was never there. Control records stand outside of them.
-In a snapshot they are faults, and hide nothing.
+into deltas first, and differs from this in histories that depend on the gathering: ARCHITECTURE.md
+names them, `audit.grouping` finds them. Metadata transactions (KIP-868): nothing from a Begin on is
+visible until its End; an Abort drops it; one that is open when the log ends was never there. Control
+records stand outside of them. In a snapshot they are faults, and hide nothing.
 """
 
 from typing import Any, NamedTuple
