@@ -28,7 +28,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.grouping import ABORTED, FORGOTTEN, LOST_SCRAM, TAKEN_OVER, UNCLEARED
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -37,6 +36,7 @@ from kraftlog.quorum.model import Quorum as Model
 from tests import kafka_judge, kafka_quorum
 from tests.benchmark.state_faults import lines, said, told
 from tests.canonical import canonical_lines
+from tests.collecting import collect
 from tests.images import built
 from tests.kafka_judge import JUDGE, NEWEST
 from tests.kafka_quorum import START_SECONDS, Quorum, free_port

@@ -57,7 +57,7 @@ def _own_files(quorum: Quorum) -> Coverage:
     gaps += [
         (label, "its log was copied before the files beside it; copy it again")
         for label, log in able.items()
-        if _copied_first(quorum, log)
+        if has_lost_its_end(quorum, log) and lost_end(quorum, log) is None
     ]
     found = Coverage(tuple(able), (), "no file lies beside the log").but_for(
         [*gaps, *coverage.unread(able.values())]
@@ -66,11 +66,6 @@ def _own_files(quorum: Quorum) -> Coverage:
 
 
 _WITNESSES = (names.EPOCH_CHECKPOINT, names.QUORUM_STATE, names.INDEX, names.TIME_INDEX)
-
-
-def _copied_first(quorum: Quorum, log: LogView) -> bool:
-    """Whether the files beside a log tell of more only because they were copied after it."""
-    return has_lost_its_end(quorum, log) and lost_end(quorum, log) is None
 
 
 @check(

@@ -11,7 +11,7 @@ KIP-630 "Overview", "Loading Snapshots", KIP-868, KIP-631.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
@@ -22,8 +22,16 @@ from kraftlog.audit import state_checks
 from kraftlog.audit.check import checks_in
 from kraftlog.audit.coverage import BASE, RECORD_ALLOWED
 from kraftlog.audit.grouping import AGREE, EQUALS
-from kraftlog.audit.images import SnapshotImage, Stations, are_equal, doubt_of, images_apart
+from kraftlog.audit.images import (
+    Images,
+    SnapshotImage,
+    Stations,
+    are_equal,
+    doubt_of,
+    images_apart,
+)
 from kraftlog.audit.issues import Issues, placed_in
+from kraftlog.audit.losses import Cut, apart_in, cuts_of, losses_of, stations_of
 from kraftlog.audit.told import Compared, Snapshot, Told, content_of
 from kraftlog.audit.watch import Rules
 from kraftlog.errors import InputError
@@ -36,6 +44,7 @@ from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     ImageComparison,
     KeyDifference,
+    QuorumEvidence,
     RecordIssue,
     SnapshotRefusal,
     StateEvidence,
@@ -46,6 +55,7 @@ from kraftlog.quorum.record_windows import Records
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.known import Known
 from kraftlog.state.shapes import METADATA_VERSION
+from kraftlog.state.standing import Topics
 from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow, ahead
 
@@ -647,3 +657,18 @@ def judge_history(
             told.compared, told.refusals = history.compared, history.refusals
             return found
     return StateHistory(quorum, records, stations).run()
+
+
+def with_state(
+    quorum: Quorum, records: Records, told: Told | None = None, cuts: Iterable[Cut] = ()
+) -> QuorumEvidence:
+    """The evidence of a quorum with what the history of its state shows, and what goes with the ends
+    of logs: those that findings tell of, and further `cuts`.
+    """
+    cuts = list(dict.fromkeys([*cuts_of(quorum), *cuts]))
+    images = Images(records, Topics()) if told is None else told.images
+    stations = Stations(images, stations_of(quorum, cuts))
+    state = judge_history(quorum, records, told, stations)
+    losses = losses_of(quorum, records, cuts, stations)
+    found = replace(state, losses=losses, apart=apart_in(quorum, records, stations))
+    return replace(quorum.evidence, state=found)

@@ -89,16 +89,13 @@ def _changes(chosen: argparse.Namespace) -> int:
         if held:
             console.print(f"[bold]{title}[/bold]")
         for row in held:
-            console.print(escape(printable(f"  {row['change']:8} {_told(row)}")))
+            name = f"{row['name']}: " if kind == "finding" else ""
+            console.print(escape(printable(f"  {row['change']:8} {name}{row['text']}")))
     if not rows:
         console.print(
             "nothing is different" if is_whole else "nothing that could be read is different"
         )
     return 0
-
-
-def _told(row: Row) -> str:
-    return f"{row['name']}: {row['text']}" if row["kind"] == "finding" else str(row["text"])
 
 
 def _of_lake(chosen: argparse.Namespace) -> Iterator[Row] | None:

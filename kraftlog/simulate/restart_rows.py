@@ -9,9 +9,9 @@ wait: they have no place in an order.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kraftlog.audit.collect import with_state
 from kraftlog.audit.loss_words import known_losses, loss_rows
 from kraftlog.audit.runner import Finding
+from kraftlog.audit.state_history import with_state
 from kraftlog.audit.state_rules import CONTROLLERS
 from kraftlog.audit.told import Told
 from kraftlog.audit.triage import called, head, role_of

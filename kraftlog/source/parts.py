@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from kraftlog import relations
-from kraftlog.audit.collect import collect
 from kraftlog.decode.columnar import decode_window
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.rows import Decoded
@@ -20,6 +19,7 @@ from kraftlog.decode.tabular import batch_table, constant, fault_table
 from kraftlog.log.directory import Replica, walk_file
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits, Window
+from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.replica_rows import epoch_rows, replica_rows
 from kraftlog.source.pushdown import Pushed
@@ -114,7 +114,7 @@ def read_split(split: Split, reading: Reading) -> Iterator[pa.RecordBatch]:
 
 def read_quorum(replicas: Sequence[Replica], reading: Reading) -> Iterator[pa.RecordBatch]:
     """The rows of the relations that need all replicas at once: replicas, epochs."""
-    evidence = collect(replicas, reading.limits, reading.redactor, replay=False)
+    evidence = evidence_by(Collector(reading.limits, reading.redactor), replicas, None)
     rows = {"replicas": replica_rows, "epochs": epoch_rows}[reading.relation](Quorum(evidence))
     schema = relations.all_relations()[reading.relation].schema
     table = pa.Table.from_pylist(rows, schema=schema)

@@ -165,13 +165,9 @@ def same_number(value: float) -> float:
     return math.nan if math.isnan(value) else value
 
 
-def optional_number(field: str) -> Shape:
-    """A number that may be none."""
-
-    def shape(state: StateView, data: Data) -> Data:
-        return {**data, field: same_number(data[field])}
-
-    return shape
+def optional_value(state: StateView, data: Data) -> Data:
+    """A quota's value is a number that may be none."""
+    return {**data, "value": same_number(data["value"])}
 
 
 def known_principals(state: StateView, data: Data) -> Data:

@@ -40,7 +40,7 @@ from kraftlog.state.shapes import (
     named_endpoints,
     of_known_topic,
     only_next_producer_id,
-    optional_number,
+    optional_value,
     possible_level,
     refit_directories,
     sorted_directories,
@@ -256,7 +256,7 @@ CLIENT_QUOTAS = StateTable(
     (
         Put(
             "CLIENT_QUOTA_RECORD",
-            (as_map("entity", "entityType"), optional_number("value")),
+            (as_map("entity", "entityType"), optional_value),
             deletes=("remove", True),
         ),
     ),

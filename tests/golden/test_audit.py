@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.runner import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.golden.cases import DATA, KAFKA_4_4, scenario
 from tests.unit.audit_logs import batch_starts
 from tests.unit.sentences import slips

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.explain.moments import MomentSource
@@ -16,6 +15,7 @@ from kraftlog.explain.timeline import net
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.golden.cases import DATA, Replica
 from tests.images import built
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.explain.moments import SNAPSHOT, MomentSource
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.golden.cases import DATA, scenario
 
 Row = dict[str, Any]

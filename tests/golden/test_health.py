@@ -6,12 +6,12 @@ from functools import cache
 import pytest
 
 from kraftlog.audit.check import BadRow
-from kraftlog.audit.collect import collect
 from kraftlog.audit.runner import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.golden.cases import DATA, scenario
 from tests.golden.test_audit import audit
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.losses import Cut, cuts_of, losses_of
 from kraftlog.audit.runner import AuditResult, audit_of
 from kraftlog.decode.redaction import Redactor
@@ -21,6 +20,7 @@ from kraftlog.quorum.committed import committed_cut
 from kraftlog.quorum.evidence import Losses
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
+from tests.collecting import collect
 from tests.golden.cases import DATA, PARTITION, scenario
 from tests.property.engines import flipped
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -20,6 +19,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.plan_rows import boot_rows, election_rows, fetch_rows, truncation_rows
+from tests.collecting import collect
 from tests.golden.cases import DATA, NODES, PARTITION, Replica, scenario
 
 Row = dict[str, Any]

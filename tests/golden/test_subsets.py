@@ -6,12 +6,12 @@ from itertools import combinations
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import NEVER_COMMITTED, Restart, Safety, restarts
+from tests.collecting import collect
 from tests.golden.cases import replicas_of
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.runner import audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import batch_starts
 

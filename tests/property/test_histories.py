@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.runner import audit_of
 from kraftlog.config import default_thresholds
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Safety, restarts
+from tests.collecting import collect
 from tests.property import raft
 from tests.unit.audit_logs import (
     LIMITS,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.config import default_thresholds
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
 from kraftlog.recover.source import Cause, recovered
+from tests.collecting import collect
 from tests.property import raft
 from tests.property.test_forgetful import forgetful
 from tests.property.test_histories import write

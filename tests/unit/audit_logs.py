@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.runner import AuditResult, Finding, audit_of
 from kraftlog.config import Thresholds, default_thresholds
 from kraftlog.decode.redaction import Redactor
@@ -25,6 +24,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.describe import described_beside
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 
 FOLDER = "__cluster_metadata-0"
 CLUSTER = "cluster-of-the-tests-0"

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from kraftlog.audit.check import BadRow, check
-from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.runner import audit_of, limited
 from kraftlog.config import load_options
@@ -39,6 +38,7 @@ from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import recovered
 from kraftlog.simulate.plan_rows import fetch_rows
 from kraftlog.simulate.restart import Safety, restarts
+from tests.collecting import collect
 from tests.golden.cases import DATA, PARTITION
 from tests.unit.audit_logs import (
     CLUSTER,

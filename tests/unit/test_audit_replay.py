@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.grouping import EQUALS
 from kraftlog.audit.runner import AuditResult
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
@@ -36,6 +35,7 @@ from kraftlog.simulate.traffic import (
     evenly,
     from_file,
 )
+from tests.collecting import collect
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
     LIMITS,

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import IS_FOLDER, find_replicas
@@ -24,6 +23,7 @@ from kraftlog.quorum.voter_changes import voter_change_rows
 from kraftlog.recover.ranking import restore_rows
 from kraftlog.recover.source import recovered
 from kraftlog.relations import moment
+from tests.collecting import collect
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
     NO_OP,

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit import coverage
-from kraftlog.audit.collect import collect
 from kraftlog.audit.coverage import BASE, Coverage, JudgedRange, judged_ranges
 from kraftlog.audit.verdict import Grade, Lag, Verdict, lagging, verdict_of
 from kraftlog.config import Thresholds, default_thresholds
@@ -18,6 +17,7 @@ from kraftlog.log.directory import NO_SEGMENT, UNLISTED, find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.committed import committed_in
@@ -20,6 +19,7 @@ from kraftlog.recover.ranking import restore_rows
 from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import Cause, recovered
 from kraftlog.simulate.restart import Safety, restarts
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import IS_FOLDER, find_replicas
 from kraftlog.quorum.epochs import EpochVector
@@ -16,6 +15,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile, boot
 from kraftlog.simulate.disk import disk_of, replayed_records
 from kraftlog.simulate.extent import SnapshotId
+from tests.collecting import collect
 from tests.property.engines import sealed
 from tests.unit.audit_logs import (
     LIMITS,

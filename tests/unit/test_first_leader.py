@@ -4,11 +4,11 @@ may come behind the first records that it wrote (KAFKA-15345). Seen on quorums o
 
 from pathlib import Path
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.unit.audit_logs import NO_OP, START_MS, Batch, audit, healthy_log, leader_change, quorum
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.joining import Joining, joining
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.unit.audit_logs import LIMITS, Node, healthy_log, quorum
 
 NEWEST_MS = healthy_log()[-1].ms

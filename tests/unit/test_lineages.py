@@ -3,11 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.lineages import MAIN, Lineage, lineage_of, lineages, stretches
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import kraftlog
-from kraftlog.audit.collect import collect
 from kraftlog.audit.runner import AuditResult, Finding, audit_of
 from kraftlog.commands.faults import fault_rows
 from kraftlog.decode.redaction import Redactor
@@ -24,6 +23,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.tables.lake import Lake
+from tests.collecting import collect
 from tests.in_process import run_of
 from tests.unit.audit_logs import (
     LIMITS,

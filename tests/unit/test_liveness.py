@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import UsageError
@@ -24,6 +23,7 @@ from kraftlog.simulate.liveness import (
     recommended_chunk_bytes,
     snapshot_transfer_rows,
 )
+from tests.collecting import collect
 from tests.unit.audit_logs import START_MS, healthy_log, leader_change, quorum, snapshot
 
 KBIT_500, KBYTE_500 = Link(500_000 // 8, 0), Link(500_000, 0)

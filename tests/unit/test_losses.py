@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.evidence import LossCount, Losses
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,

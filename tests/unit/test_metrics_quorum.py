@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -31,6 +30,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.quorum.retention import RetentionLimits
 from kraftlog.relations import moment
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -28,6 +27,7 @@ from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import RetentionLimits
 from kraftlog.quorum.settings import SETTINGS
+from tests.collecting import collect
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import frame, varint
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.decode.tabular import timestamps
 from kraftlog.log.batch import HEADER_SIZE
@@ -44,6 +43,7 @@ from kraftlog.simulate.liveness import (
     recommended_chunk_bytes,
     snapshot_transfer_rows,
 )
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     START_MS,

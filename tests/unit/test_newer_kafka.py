@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.grouping import EQUALS
 from kraftlog.audit.runner import AuditResult
 from kraftlog.audit.state_history import RULE_CHECKS
@@ -24,6 +23,7 @@ from kraftlog.state.image import Image
 from kraftlog.state.known import Known
 from kraftlog.state.standing import by_key
 from tests.canonical import canonical_lines
+from tests.collecting import collect
 from tests.images import built
 from tests.unit.audit_logs import (
     FOLDER,

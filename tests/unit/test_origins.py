@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from kraftlog.audit import disk_checks
-from kraftlog.audit.collect import collect
 from kraftlog.audit.every_check import CATALOGUE
 from kraftlog.audit.origins import FEEDS, HIDDEN, setting_rows
 from kraftlog.audit.verdict import lagging
@@ -50,6 +49,7 @@ from kraftlog.quorum.settings import (
 from kraftlog.reference.mechanisms import Destination
 from kraftlog.simulate.liveness import Link, snapshot_transfer_rows
 from kraftlog.source.collected import collected
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     START_MS,

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.loss_words import NOTHING
 from kraftlog.cli import main
 from kraftlog.commands.plan_join import at_risk, at_risk_words
@@ -17,6 +16,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.simulate.failover_rows import TruncationRule
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     CLUSTER,
     LIMITS,

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.evidence import no_batches
@@ -15,6 +14,7 @@ from kraftlog.quorum.replica_rows import epoch_rows, replica_rows
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import moment
 from kraftlog.report.view import offsets_behind
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     CLUSTER,
     FOLDER,

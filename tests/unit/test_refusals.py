@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
@@ -25,6 +24,7 @@ from kraftlog.quorum.collector import read_bootstrap
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.plan_rows import Plans
 from kraftlog.state.difference import of_key
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     START_MS,
     Batch,

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.loss_words import UNKNOWN
 from kraftlog.audit.replica_checks import committed_held
 from kraftlog.audit.runner import Finding, audit_of
@@ -30,6 +29,7 @@ from kraftlog.report.headline import headline
 from kraftlog.simulate.plan_rows import Plans, fetch_rows
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows, with_history
+from tests.collecting import collect
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (
     COPIED_MS,

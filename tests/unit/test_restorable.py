@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -25,6 +24,7 @@ from kraftlog.quorum.restorable import Restorable, lost_everywhere, restorable
 from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import recovered
 from kraftlog.simulate.plan_rows import Plans
+from tests.collecting import collect
 from tests.golden.cases import CASES, DATA, Replica
 from tests.images import built
 from tests.log_coverage import scan

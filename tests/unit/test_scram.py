@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
@@ -14,6 +13,7 @@ from kraftlog.quorum.scram import lost_by_loading, lost_users
 from kraftlog.report.answer import answer_of
 from kraftlog.simulate.restart import Safety, restarts
 from kraftlog.simulate.restart_rows import restart_rows
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,

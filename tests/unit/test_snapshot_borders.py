@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.committed import candidates
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.boot import Boot, boot
 from kraftlog.simulate.disk import disk_of
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,

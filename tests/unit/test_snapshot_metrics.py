@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kraftlog.audit.collect import collect
 from kraftlog.audit.snapshot_pace_checks import taken
 from kraftlog.config import default_thresholds
 from kraftlog.decode.redaction import Redactor
@@ -39,6 +38,7 @@ from kraftlog.simulate.liveness import (
     outlives_chance,
     snapshot_transfer_rows,
 )
+from tests.collecting import collect
 from tests.unit.audit_logs import FOLDER, LIMITS, START_MS, Node, healthy_log, quorum, snapshot
 
 Row = dict[str, Any]

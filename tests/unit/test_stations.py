@@ -9,15 +9,16 @@ import pytest
 
 import tests.unit.faults  # noqa: F401  (it declares the faults)
 from kraftlog.audit import losses
-from kraftlog.audit.collect import collect, with_state
 from kraftlog.audit.images import Stations
 from kraftlog.audit.losses import apart_in, cuts_of, losses_of, stations_of
+from kraftlog.audit.state_history import with_state
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
+from tests.collecting import collect
 from tests.in_process import run_of
 from tests.unit.audit_logs import quorum
 from tests.unit.faults.table import FAULTS, Fault

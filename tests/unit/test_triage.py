@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.check import BadRow
-from kraftlog.audit.collect import collect
 from kraftlog.audit.triage import (
     and_more,
     at_same_place,
@@ -28,6 +27,7 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.plain import counted, natural, numbers, offsets_are, offsets_text, sentence, some
 from kraftlog.quorum.capping import capped
 from kraftlog.quorum.model import Quorum
+from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
