@@ -28,10 +28,10 @@ from kraftlog.audit.state_rules import (
 )
 from kraftlog.audit.triage import at_same_place
 from kraftlog.explain.words import acl_text, object_name
-from kraftlog.quorum.config_numbers import LARGEST_INT
 from kraftlog.quorum.evidence import StateEvidence, StateIssue
 from kraftlog.quorum.health import BROKER_RESOURCE
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.topic_configs import LARGEST_INT
 from kraftlog.state.declare import Data, Delete
 from kraftlog.state.partition_events import Flags, NewVersions
 from kraftlog.state.shapes import METADATA_VERSION, SECURITY_PROTOCOLS

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from kraftlog.config import ValueSource
 from kraftlog.log.sidefiles import read_properties
-from kraftlog.quorum.config_numbers import LARGEST_INT, LARGEST_LONG, LEAST_LONG, java_number
 from kraftlog.quorum.evidence import ReplicaEvidence
 from kraftlog.quorum.growth import DAY_MS
+from kraftlog.quorum.topic_configs import LARGEST_INT, LARGEST_LONG, LEAST_LONG, java_number
 
 MIB = 1 << 20
 BETWEEN = "metadata.log.max.record.bytes.between.snapshots"

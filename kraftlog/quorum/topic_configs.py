@@ -1,17 +1,27 @@
-"""What the configs of topics may be, and which values of them Kafka's brokers do not start with.
+"""What the configs of topics may be, and which values of them Kafka's brokers do not start with; how
+Kafka reads a number from a config, of whatever it is.
 
 In: a state. Out: the configs that are refused. A broker builds the configs of all topics when it
 starts (LogManager.fetchTopicConfigOverrides), and ends where one does not fit its definition; one
-that it does not know it leaves out. Source: LogConfig of Kafka 4.3.1 and 4.4.0; KAFKA-19080.
+that it does not know it leaves out. Source: LogConfig of Kafka 4.3.1 and 4.4.0,
+ConfigDef.parseType; KAFKA-19080.
 """
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kraftlog.quorum.config_numbers import LARGEST_INT, LARGEST_LONG, LEAST_LONG, java_number
 from kraftlog.state.state import State
 from kraftlog.state.tables import TOPIC_RESOURCE
+
+LARGEST_INT, LARGEST_LONG, LEAST_LONG = (1 << 31) - 1, (1 << 63) - 1, -(1 << 63)
+"""Of Java's int and long, in which Kafka holds a number."""
+_WHOLE = re.compile(r"[+-]?\d{1,30}", re.ASCII)
+
+
+def java_number(text: str) -> int | None:
+    """The number that Kafka reads from a config; None where it reads none."""
+    return int(text) if _WHOLE.fullmatch(text.strip()) else None
 
 
 def _int(least: int, largest: int = LARGEST_INT) -> range:

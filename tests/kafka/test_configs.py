@@ -8,9 +8,8 @@ import re
 import pytest
 
 from kraftlog.message.catalogue import packaged
-from kraftlog.quorum.config_numbers import LARGEST_INT, LARGEST_LONG, LEAST_LONG
 from kraftlog.quorum.settings import SETTINGS
-from kraftlog.quorum.topic_configs import NUMBERS, takes
+from kraftlog.quorum.topic_configs import LARGEST_INT, LARGEST_LONG, LEAST_LONG, NUMBERS, takes
 from tests import kafka_judge
 
 pytestmark = pytest.mark.kafka
