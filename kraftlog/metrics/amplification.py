@@ -141,8 +141,7 @@ def _bursts(log: SharedLog) -> Longs:
     firsts = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(breaks) + 1])
     lengths = np.diff(np.append(firsts, len(log)))
     spans = [log.base_offsets[firsts], log.last_offsets[firsts + lengths - 1] + 1]
-    found: Longs = np.repeat(np.stack(spans, axis=1), lengths, axis=0)
-    return found
+    return np.repeat(np.stack(spans, axis=1), lengths, axis=0)
 
 
 def _shares(events: list[BrokerEvent], spans: Longs) -> Longs:

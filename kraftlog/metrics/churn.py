@@ -44,8 +44,7 @@ class _Hours:
         """
         _, until = self.spans
         holds = (self.starts < base) & (base <= until)
-        found: Longs = np.where(holds, base, self.starts)
-        return found
+        return np.where(holds, base, self.starts)
 
     def counts(self, ordered: Longs) -> Longs:
         """How many changes each hour has, of offsets in order."""
@@ -140,5 +139,4 @@ def _last_modified(lives: Lives, several: Flags) -> Longs:
     known = lives.previous == -1
     known[1:] |= several[:-1]
     found = np.where(lives.previous == -1, -1, np.append(-1, lives.last_began[:-1]))
-    of_life: Longs = found[np.maximum.accumulate(np.where(known, np.arange(len(found)), 0))]
-    return of_life
+    return found[np.maximum.accumulate(np.where(known, np.arange(len(found)), 0))]

@@ -38,8 +38,7 @@ class Ends:
         after `start` and up to `end`: each object once.
         """
         first, after = self._between(start, end)
-        found: Longs = self.offsets[first:after][self.before[first:after] <= since]
-        return found
+        return self.offsets[first:after][self.before[first:after] <= since]
 
     def count(self, since: int, start: int, end: int) -> int:
         first, after = self._between(start, end)

@@ -74,8 +74,7 @@ class Simulator:
     @cached_property
     def _times(self) -> Longs:
         """The latest time up to each batch: a clock that goes back makes nothing older."""
-        latest: Longs = np.maximum.accumulate(self.log.max_timestamps)
-        return latest
+        return np.maximum.accumulate(self.log.max_timestamps)
 
     def rules(self) -> dict[str, Rule]:
         """The rules by name."""

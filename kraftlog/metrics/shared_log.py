@@ -106,10 +106,7 @@ class SharedLog:
 
 def rises(values: Longs) -> Longs:
     """The rows at which a running maximum rises, the first row too."""
-    found: Longs = np.flatnonzero(
-        np.diff(np.maximum.accumulate(values), prepend=values[:1] - 1) > 0
-    )
-    return found
+    return np.flatnonzero(np.diff(np.maximum.accumulate(values), prepend=values[:1] - 1) > 0)
 
 
 def shared_log(quorum: Quorum) -> SharedLog:

@@ -55,8 +55,7 @@ class Deletions:
         """Which tombstones are no longer in the log; None: all are."""
         if horizon_ms is None:
             return np.zeros(len(self.tombstone_ms), np.bool_)
-        found: Flags = self.tombstone_ms <= now_ms - horizon_ms
-        return found
+        return self.tombstone_ms <= now_ms - horizon_ms
 
     def kept_for_ever(self, gone: Flags, position: int) -> int:
         """Deleted objects that a replica still holds which stood at `position` (its next offset)

@@ -156,8 +156,7 @@ class HeldLists(NamedTuple):
     def _keyed(self, rows: Numbers) -> Numbers:
         """The numbers of some of them, each behind its row."""
         ends, values = self._replace(places=self.places.take(rows)).taken()
-        found: Numbers = (np.repeat(rows, np.diff(ends)) << 32) + values
-        return found
+        return (np.repeat(rows, np.diff(ends)) << 32) + values
 
     def lengths(self) -> Places:
         """How many numbers each of them holds."""

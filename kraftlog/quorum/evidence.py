@@ -396,8 +396,7 @@ class ReplicaEvidence:
     @property
     def free_bytes(self) -> int | None:
         """What was free on the node's disk by the output of df beside the log."""
-        found: int | None = None if self.disk_free is None else self.disk_free.value
-        return found
+        return None if self.disk_free is None else self.disk_free.value
 
     @property
     def first_base_offset(self) -> int:

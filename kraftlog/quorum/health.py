@@ -386,8 +386,7 @@ class _Columns:
         """Of which the first replica is in sync."""
         isr = pc.list_flatten(self._rows.column("isr")).to_numpy()
         of = np.repeat(np.arange(len(self.counts)), self.isr_counts)
-        found: Flags = np.bincount(of[isr == self.first[of]], minlength=len(self.counts)) > 0
-        return found
+        return np.bincount(of[isr == self.first[of]], minlength=len(self.counts)) > 0
 
     def any_placed(self, holds: Callable[[Placed], bool]) -> Flags:
         """Which of them have a replica, in its log directory, of which something holds."""

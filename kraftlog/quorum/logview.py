@@ -200,8 +200,7 @@ class LogView:
         epochs = self.raw_epochs.copy()
         for index in np.flatnonzero(self.odd_epochs).tolist():
             epochs[index] = epochs[index - 1]
-        monotonic: Longs = np.maximum.accumulate(epochs)
-        return monotonic
+        return np.maximum.accumulate(epochs)
 
     @cached_property
     def odd_epochs(self) -> Flags:
@@ -410,8 +409,7 @@ class LogView:
         index = np.searchsorted(self.base, offsets, "right") - 1
         held = (offsets >= 0) & (index >= 0)
         held[held] = offsets[held] <= self.last[index[held]]
-        found: Longs = np.where(held, index, -1)
-        return found
+        return np.where(held, index, -1)
 
     def ends_with(self, epoch: int, end: int) -> bool:
         """Whether a batch of an epoch ends before an offset: the log leads up to that state."""

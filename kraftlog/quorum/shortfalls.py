@@ -339,8 +339,7 @@ def _no_time(quorum: Quorum, log: LogView, gaps: Longs) -> Flags:
     """
     limit = quorum.thresholds.idle_gap_ms
     is_regular = len(gaps) > 0 and has_rhythm(log, float(np.median(gaps)), limit)
-    long: Flags = (gaps > limit) & is_regular
-    return long
+    return (gaps > limit) & is_regular
 
 
 def _writing_ms(quorum: Quorum, log: LogView, start: int) -> int:

@@ -119,8 +119,7 @@ def held_before(
 
 def _times(log: LogView, rows: Longs) -> Longs:
     """When the newest record of each of some batches was written."""
-    found: Longs = log.evidence.log.max_timestamps[rows]
-    return found
+    return log.evidence.log.max_timestamps[rows]
 
 
 def share(pair: Comparison) -> bool:

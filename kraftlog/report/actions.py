@@ -104,8 +104,7 @@ def action_of(finding: Row) -> ActionKey:
     check = BY_NAME.get(finding["check"])
     if check is not None and check.action == "stop" and finding["severity"] == "warning":
         return "keep" if finding["evidence"].get("role") == "observer" else "copy"
-    asks: ActionKey = finding["evidence"].get("asks") or (check.action if check else "watch")
-    return asks
+    return finding["evidence"].get("asks") or (check.action if check else "watch")
 
 
 def grouped(findings: Iterable[Row]) -> list[tuple[Action, list[Row]]]:

@@ -195,8 +195,7 @@ class Selection:
 
     def field(self, name: str) -> Longs:
         """One field of all reads, by partition and rack."""
-        found: Longs = self.reads[:, :, READ.index(name)]
-        return found
+        return self.reads[:, :, READ.index(name)]
 
     @property
     def preferred(self) -> Longs:

@@ -221,8 +221,7 @@ class _Fold:
 
     def _last(self, flags: Flags) -> Longs:
         """The last event, up to each, at which a flag is set."""
-        found: Longs = np.append(0, np.flatnonzero(flags)).take(np.cumsum(flags))
-        return found
+        return np.append(0, np.flatnonzero(flags)).take(np.cumsum(flags))
 
     def _before(self, values: Longs) -> Longs:
         """The values one event earlier."""
@@ -231,8 +230,7 @@ class _Fold:
     def _of_records(self, name: str) -> Longs:
         """A numeric field of each event's record."""
         values = np.append(self._field(name), _ABSENT.get(name, -1))
-        found: Longs = values.take(self.events.source)
-        return found
+        return values.take(self.events.source)
 
     def _suspect(self, suspects: Suspects) -> None:
         """Leave the partitions to the definition that have suspect versions in the log."""

@@ -115,8 +115,7 @@ def _by_key_and_offset(keys: Longs, offsets: Longs) -> Longs:
     if int(codes.max(initial=0)).bit_length() + id_bits + row_bits > 63:
         return np.lexsort((offsets, keys))
     packed = ascending((codes << id_bits | ids) << row_bits | np.arange(len(keys)), row_bits)
-    order: Longs = by_offset.take(packed & ((1 << row_bits) - 1))
-    return order
+    return by_offset.take(packed & ((1 << row_bits) - 1))
 
 
 def _of_base(base: pa.Table) -> pa.Table:
