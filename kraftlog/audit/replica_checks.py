@@ -334,7 +334,7 @@ def _if_none_holds(quorum: Quorum, lacking: LogView, them: str) -> str:
         return f"First start a voter that holds {them}."
     other, best = replacement(quorum, lacking), whole_snapshot(quorum)
     if other is not None and not quorum.is_voter(other.evidence):
-        return f"No voter at hand is whole and holds {them}: before this one starts, {put_in_place(other)}."
+        return f"No voter at hand is whole and holds {them}: before this one starts, {put_in_place(lacking, other)}."
     if best is None:
         return f"No voter at hand is whole and holds {them}: kraftlog recover builds a quorum from what remains."
     return f"No voter at hand is whole and holds {them}: before this one starts, put {best.evidence.name} of replica {best.replica} into its log folder."

@@ -167,7 +167,7 @@ def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
     todo = (
         "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
         if best is None
-        else f"Before this node starts, {put_in_place(best)}"
+        else f"Before this node starts, {put_in_place(log, best)}"
     )
     told = f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
     return told, {"asks": "stop"} if best is None else {}
@@ -188,9 +188,14 @@ def replacement(quorum: Quorum, log: LogView) -> LogView | None:
     )
 
 
-def put_in_place(other: LogView) -> str:
-    """What to do with such a copy, in words: whose vote a node casts is its own."""
-    return f"put the log folder of replica {other.label} in the place of its own, with its own quorum-state in it"
+def put_in_place(log: LogView, other: LogView) -> str:
+    """What to do with such a copy, in words: whose vote a node casts is its own, but of an epoch that
+    its own quorum-state does not know it has only what the other copy says.
+    """
+    own, theirs = log.evidence.state_file, other.evidence.state_file
+    is_older = own is None or (theirs is not None and own.leader_epoch < theirs.leader_epoch)
+    kept = "the quorum-state that is" if is_older else "its own quorum-state"
+    return f"put the log folder of replica {other.label} in the place of its own, with {kept} in it"
 
 
 def instead_of(

@@ -508,7 +508,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "voter_holds_committed_data", "critical", "3", 6, also="voter_holds_committed_data",
-    says="before this one starts, put the log folder of replica 9 in the place of its own, with its own quorum-state in it.",
+    says="before this one starts, put the log folder of replica 9 in the place of its own, with the quorum-state that is in it.",
     sound=with_observer,
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
