@@ -193,9 +193,10 @@ class _Judge:
             return "its disk is full, and Kafka does not start on it: give it room first"
         if log.label in self._stuck:
             return "it tries to join and does not arrive: do first what controllers_catch_up says"
-        has_forgotten = log.evidence.quorum_state is None and self._no_leader is None
-        if has_forgotten and log.evidence.node_id in self._followed:
-            return "other nodes still follow it as their leader, which it has forgotten, so that both would end with an exception: start it when another one leads"
+        state = log.evidence.state_file
+        has_forgotten = state is None or state.leader_epoch < max(self.quorum.leaders, default=0)
+        if has_forgotten and self._no_leader is None and log.evidence.node_id in self._followed:
+            return "other nodes still follow it as their leader, which it has forgotten, so that it would end with an exception, and they may too: start it when another one leads"
         return None
 
     def _with_loss(self, one: Restart, log: LogView, start: int) -> Restart:

@@ -122,6 +122,21 @@ def test_an_emptied_leader_waits_for_another_one(tmp_path: Path, is_followed: bo
     assert found["2"].safety == Safety.SAFE
 
 
+def test_a_leader_whose_disk_was_set_back_waits_for_another_one(tmp_path: Path) -> None:
+    """A real quorum of Kafka 4.3.1 was stopped, and its leader's folder put back from a backup: the
+    first answer of a follower ended it with an IllegalStateException, at each start.
+    """
+    nodes = quorum(tmp_path)
+    nodes[1].write(healthy_log()[:6])
+    nodes[1].epochs([(1, 0)])
+    nodes[1].quorum_state(leaderId=1, leaderEpoch=1)
+    copied_at(nodes[1], START_MS + 5_000)
+    found = answers(tmp_path)
+    assert found["2"].safety == Safety.SAFE
+    assert found["2"].reason.startswith("other nodes still follow it as their leader")
+    assert found["2"].order is None
+
+
 @pytest.mark.parametrize("is_full", [True, False])
 def test_a_node_that_cannot_go_on_waits_and_is_not_first(tmp_path: Path, is_full: bool) -> None:
     """Its disk is full, or it fetches and never arrives: nobody can wait for it in an order."""
