@@ -13,7 +13,13 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called, put_in_place, replacement
+from kraftlog.audit.triage import (
+    called,
+    knows_its_vote,
+    put_in_place,
+    replacement,
+    votes_left_out,
+)
 from kraftlog.plain import numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import Candidate, candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.copy_times import described_alone_from
@@ -320,6 +326,8 @@ def _speaks_against(quorum: Quorum, log: LogView) -> str | None:
     """What is to be settled before such a copy's node starts first; None where nothing is."""
     if lost_end(quorum, log) is not None:
         return "has lost the end of its log: settle its finding of log_end_lost first"
+    if not votes_left_out(quorum) and not knows_its_vote(quorum, log):
+        return "has forgotten its vote: settle its finding of quorum_state_present first"
     if (other := undecided_beside(quorum, log)) is not None:
         return f"differs from replica {other}, and no majority decides: start neither before you know which one is right"
     return None

@@ -121,19 +121,26 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
     """Whether a copy knows its vote, and holds the log up to an offset undamaged, as others do, from
     its beginning or a snapshot on.
     """
-    state = log.evidence.state_file
     is_damaged = log.holes or any(one.faults for one in log.evidence.segments)
     runs = (run for one in quorum.differing if one.one is log for run in one.runs)
     return (
-        state is not None
-        and (log.last_epoch or 0) <= state.leader_epoch
-        and forgotten_vote(quorum, log) is None
-        and quorum.second_vote(log) is None
+        knows_its_vote(quorum, log)
         and (log.end_offset or 0) >= end
         and not is_damaged
         and start_is_covered(quorum, log)
         and bool(log.evidence.log.crc_valid.all())
         and all(log in (quorum.majority_at(run.start) or ()) for run in runs)
+    )
+
+
+def knows_its_vote(quorum: Quorum, log: LogView) -> bool:
+    """Whether a copy's quorum-state is there, and nothing at hand tells that it is one of before."""
+    state = log.evidence.state_file
+    return (
+        state is not None
+        and (log.last_epoch or 0) <= state.leader_epoch
+        and forgotten_vote(quorum, log) is None
+        and quorum.second_vote(log) is None
     )
 
 
