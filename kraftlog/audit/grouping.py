@@ -116,7 +116,8 @@ def unfit_snapshots(quorum: Quorum) -> frozenset[str]:
     """The paths of snapshots that no node should begin with, by the history and by each other."""
     apart = opposed_snapshots(quorum)
     doubted = {_id_of(one) for one in apart if nothing_decides(quorum, one)}
-    either = (one.path for one in quorum.own_snapshots if _id_of(one) in doubted)
+    held = quorum.own_snapshots if doubted else ()
+    either = (one.path for one in held if _id_of(one) in doubted)
     return frozenset([*quorum.refusals, *(one.path for one in apart), *either])
 
 

@@ -13,7 +13,13 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called, put_in_place, replacement
+from kraftlog.audit.triage import (
+    called,
+    knows_its_vote,
+    put_in_place,
+    replacement,
+    votes_left_out,
+)
 from kraftlog.plain import numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import Candidate, candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.copy_times import described_alone_from
@@ -320,6 +326,8 @@ def _speaks_against(quorum: Quorum, log: LogView) -> str | None:
     """What is to be settled before such a copy's node starts first; None where nothing is."""
     if lost_end(quorum, log) is not None:
         return "has lost the end of its log: settle its finding of log_end_lost first"
+    if not votes_left_out(quorum) and not knows_its_vote(quorum, log):
+        return "has forgotten its vote: settle its finding of quorum_state_present first"
     if (other := undecided_beside(quorum, log)) is not None:
         return f"differs from replica {other}, and no majority decides: start neither before you know which one is right"
     return None
@@ -334,7 +342,7 @@ def _if_none_holds(quorum: Quorum, lacking: LogView, them: str) -> str:
         return f"First start a voter that holds {them}."
     other, best = replacement(quorum, lacking), whole_snapshot(quorum)
     if other is not None and not quorum.is_voter(other.evidence):
-        return f"No voter at hand is whole and holds {them}: before this one starts, {put_in_place(other)}."
+        return f"No voter at hand is whole and holds {them}: before this one starts, {put_in_place(lacking, other)}."
     if best is None:
         return f"No voter at hand is whole and holds {them}: kraftlog recover builds a quorum from what remains."
     return f"No voter at hand is whole and holds {them}: before this one starts, put {best.evidence.name} of replica {best.replica} into its log folder."

@@ -121,19 +121,26 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
     """Whether a copy knows its vote, and holds the log up to an offset undamaged, as others do, from
     its beginning or a snapshot on.
     """
-    state = log.evidence.state_file
     is_damaged = log.holes or any(one.faults for one in log.evidence.segments)
     runs = (run for one in quorum.differing if one.one is log for run in one.runs)
     return (
-        state is not None
-        and (log.last_epoch or 0) <= state.leader_epoch
-        and forgotten_vote(quorum, log) is None
-        and quorum.second_vote(log) is None
+        knows_its_vote(quorum, log)
         and (log.end_offset or 0) >= end
         and not is_damaged
         and start_is_covered(quorum, log)
         and bool(log.evidence.log.crc_valid.all())
         and all(log in (quorum.majority_at(run.start) or ()) for run in runs)
+    )
+
+
+def knows_its_vote(quorum: Quorum, log: LogView) -> bool:
+    """Whether a copy's quorum-state is there, and nothing at hand tells that it is one of before."""
+    state = log.evidence.state_file
+    return (
+        state is not None
+        and (log.last_epoch or 0) <= state.leader_epoch
+        and forgotten_vote(quorum, log) is None
+        and quorum.second_vote(log) is None
     )
 
 
@@ -167,7 +174,7 @@ def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
     todo = (
         "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
         if best is None
-        else f"Before this node starts, {put_in_place(best)}"
+        else f"Before this node starts, {put_in_place(log, best)}"
     )
     told = f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
     return told, {"asks": "stop"} if best is None else {}
@@ -188,9 +195,14 @@ def replacement(quorum: Quorum, log: LogView) -> LogView | None:
     )
 
 
-def put_in_place(other: LogView) -> str:
-    """What to do with such a copy, in words: whose vote a node casts is its own."""
-    return f"put the log folder of replica {other.label} in the place of its own, with its own quorum-state in it"
+def put_in_place(log: LogView, other: LogView) -> str:
+    """What to do with such a copy, in words: whose vote a node casts is its own, but of an epoch that
+    its own quorum-state does not know it has only what the other copy says.
+    """
+    own, theirs = log.evidence.state_file, other.evidence.state_file
+    is_older = own is None or (theirs is not None and own.leader_epoch < theirs.leader_epoch)
+    kept = "the quorum-state that is" if is_older else "its own quorum-state"
+    return f"put the log folder of replica {other.label} in the place of its own, with {kept} in it"
 
 
 def instead_of(

@@ -7,7 +7,7 @@ judgement; the checks judge. Source: KIP-630 "Design", KAFKA-1211.
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import accumulate
@@ -188,12 +188,15 @@ class AtHand:
         """Those of a replica that a start looks at, by id: what ends below the log's start is deleted
         before. Source: Kafka's KafkaRaftLog.recoverSnapshots.
         """
-        start = self.by_label[label].evidence.first_base_offset
-        return [one for one in self.snapshots_of(label) if one.end_offset >= start]
+        return list(self._loadable(label))[::-1]
 
     def loaded_snapshot(self, label: str) -> SnapshotView | None:
         """The newest of them, with which a start begins."""
-        return next(reversed(self.loadable_snapshots(label)), None)
+        return next(self._loadable(label), None)
+
+    def _loadable(self, label: str) -> Iterator[SnapshotView]:
+        start = self.by_label[label].evidence.first_base_offset
+        return (one for one in reversed(self.snapshots_of(label)) if one.end_offset >= start)
 
     @cached_property
     def snapshots_by_id(self) -> dict[tuple[int, int], list[SnapshotView]]:

@@ -216,12 +216,15 @@ class Quorum(Departures):
         return {
             log.label: witnesses(
                 log,
-                [one for one in self.snapshots_of(log.label) if self.contradiction(one) is None],
+                [one for one in self.snapshots_of(log.label) if self._may_be_of_it(one)],
                 self._senders(log),
                 self._led_from.get(log.evidence.node_id, {}),
             )
             for log in self.logs
         }
+
+    def _may_be_of_it(self, one: SnapshotView) -> bool:
+        return one.path not in self.stray_snapshots and self.contradiction(one) is None
 
     @cached_property
     def _led_from(self) -> dict[int | None, dict[int, int]]:

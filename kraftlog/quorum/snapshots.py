@@ -311,6 +311,11 @@ class SnapshotView:
         return {} if found is None or found.data is None else listeners_of(found.data)
 
     @property
+    def names_no_voter(self) -> bool:
+        """Whether it is whole, and has no KRaftVoters record, as of a quorum with static voters."""
+        return self.is_complete and self._first(KRAFT_VOTERS) is None
+
+    @property
     def has_unread_voters(self) -> bool:
         """Its KRaftVoters record is in a newer shape: whom it names is not known."""
         found = self._first(KRAFT_VOTERS)

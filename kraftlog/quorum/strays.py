@@ -182,23 +182,37 @@ def _disks(logs: Iterable[LogView]) -> frozenset[str]:
 
 
 def stray_snapshots(logs: Sequence[LogView], snapshots: Sequence[SnapshotView]) -> dict[str, str]:
-    """Why snapshots are not of the log that they lie beside, by their voters and by path."""
+    """Why snapshots are not of the log that they lie beside, by their voters and by path. A quorum
+    whose logs and snapshots once name voters names them for good, in each snapshot.
+    """
     disks, found = _disks(logs), {}
     by_label = {one.label: one for one in logs}
     joined = by_replica(one for one in snapshots if not _is_ahead(one, by_label[one.replica]))
-    known = frozenset().union(*(named_directories(one, joined.get(one.label, ())) for one in logs))
+    names = {one.label: named_directories(one, joined.get(one.label, ())) for one in logs}
+    known = frozenset().union(*names.values())
+    is_static = _is_static(logs)
     for one in snapshots:
-        if not one.voters or not one.end_offset:
+        if not one.end_offset:
             continue
-        own = _directories(one.voters)
+        own = _directories(one.voters or ())
         log = by_label[one.replica]
-        if _is_ahead(one, log) and own and known & disks and not own & (known | disks):
+        is_ahead = _is_ahead(one, log)
+        is_alone = (is_ahead and known & disks and not own & known) or (is_static and disks)
+        if own and is_alone and not own & disks:
             found[one.path] = (
                 "the directories of its voters are on no disk at hand and in no other copy"
             )
-        elif (told := _told_otherwise(one, log)) is not None:
+        elif is_ahead and names[log.label] and one.names_no_voter:
+            found[one.path] = "it names no voter, as each one of a log with voters of its own does"
+        elif one.voters and (told := _told_otherwise(one, log)) is not None:
             found[one.path] = f"it names other voters than {told}"
     return found
+
+
+def _is_static(logs: Sequence[LogView]) -> bool:
+    """Whether the voters stand in `quorum-state` files, and no record of a log names any."""
+    named = any(any(voter_sources.log_voter_records(one)) for one in logs)
+    return not named and any(voter_sources.by_quorum_state(one.evidence for one in logs))
 
 
 def _is_ahead(snapshot: SnapshotView, log: LogView) -> bool:

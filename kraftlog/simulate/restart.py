@@ -195,7 +195,7 @@ class _Judge:
             return "it tries to join and does not arrive: do first what controllers_catch_up says"
         has_forgotten = log.evidence.quorum_state is None and self._no_leader is None
         if has_forgotten and log.evidence.node_id in self._followed:
-            return "other nodes still follow it as their leader, which it has forgotten, so that both would end with an exception: start it when another one leads"
+            return "other nodes still follow it as their leader, which it has forgotten, so that it would end with an exception, and they may too: start it when another one leads"
         return None
 
     def _with_loss(self, one: Restart, log: LogView, start: int) -> Restart:
@@ -612,9 +612,11 @@ class _Judge:
         if log.label in self._excused and self._whole:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
             copied = f"it was copied, or last written, before offset {lacks}"
-            return f"{lost} if it runs: {copied}, and has fetched that since{unseen}; if it is down, start {first} first{self._meanwhile(log)}"
+            then = ", and it when another one leads" if self._is_set_back(log) else ""
+            return f"{lost} if it runs: {copied}, and has fetched that since{unseen}; if it is down, start {first} first{then}{self._meanwhile(log)}"
         if end < lower:
-            return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{self._meanwhile(log)}"
+            if_down = self._is_set_back(log) * "; if it is down, start it when another one leads"
+            return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{if_down}{self._meanwhile(log)}"
         alone = alone_from(self.quorum, log)
         if alone is not None:
             held = offsets_text(max(alone, lower), end)
@@ -630,6 +632,14 @@ class _Judge:
                 why = f"nothing that is known to be committed is lost; {down}, and no majority holds {held}: start it first"
             return why + untold if missing else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
+
+    def _is_set_back(self, log: LogView) -> bool:
+        """Whether other nodes still follow one as their leader, which its copy knows nothing of: if its
+        disk is as old, the first answer of theirs ends it. Source: KafkaRaftClient.hasConsistentLeader.
+        """
+        state = log.evidence.state_file
+        is_older = state and state.leader_epoch < max(self.quorum.leaders, default=0)
+        return bool(is_older) and log.evidence.node_id in self._followed
 
     def _without(self, log: LogView) -> str:
         """What keeps the other voters' copies from being a majority that can go on while a voter is

@@ -35,7 +35,7 @@ from tests.mutants.changes import Change, changes
 from tests.mutants.rooms import CHOSEN, ROOMS
 
 ARGUMENTS = ["-q", "--tb=no", "-k", CHOSEN]
-ARGUMENTS += [f"-pno:{one}" for one in ("cacheprovider", "xdist", "warnings")]
+ARGUMENTS += [f"-pno:{one}" for one in ("cacheprovider", "xdist")]
 KILLED, TIMED_OUT, LIVED, UNREACHED = "killed", "timeout", "lived", "unreached"
 OPEN = "open"
 MEMORY = 5 << 30

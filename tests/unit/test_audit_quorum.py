@@ -1335,12 +1335,14 @@ def test_a_snapshot_that_replaces_a_tail_goes_by_other_voters(tmp_path: Path) ->
 @pytest.mark.parametrize("end, why", [
     (40, "the directories of its voters are on no disk at hand and in no other copy"),
     (13, "it names other voters than the KRaftVoters record at offset 12 of 1"),
+    (12, "the directories of its voters are on no disk at hand and in no other copy"),
 ])  # fmt: skip
 def test_a_snapshot_of_another_quorum_says_nothing_of_this_one(
     tmp_path: Path, end: int, why: str
 ) -> None:
+    """At offset 12 the voters of this one are static."""
     nodes = quorum(tmp_path)
-    for node in nodes:
+    for node in nodes if end > 12 else ():
         node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
         stopped(node, 13)
     raw = snapshot([healthy_log()[1]], 2, LATER, voters=(21, 22, 23))
@@ -1351,7 +1353,7 @@ def test_a_snapshot_of_another_quorum_says_nothing_of_this_one(
     assert told == why
     assert seen.voter_set is not None
     assert seen.voter_set.ids == (1, 2, 3)
-    assert (seen.bounds.lower, seen.controller_ids) == (13, {1, 2, 3})
+    assert (seen.bounds.lower, seen.controller_ids) == (13 if end > 12 else 12, {1, 2, 3})
     assert [one.end_offset for one in Held.by(seen, seen.by_label["1"]).snapshots] == [6]
     assert seen.strays == set()
 

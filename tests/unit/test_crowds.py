@@ -446,12 +446,12 @@ def test_empty_snapshots_by_the_thousand(tmp_path: Path, monkeypatch: pytest.Mon
         node.checkpoint(1_000_000 + number, 1).write_bytes(b"")
     calls = 0
 
-    def counted(view: SnapshotView) -> tuple[int, int]:
+    def counted(view: SnapshotView) -> int:
         nonlocal calls
         calls += 1
-        return view.epoch, view.end_offset
+        return view.evidence.end_offset or 0
 
-    monkeypatch.setattr(SnapshotView, "id", property(counted))
+    monkeypatch.setattr(SnapshotView, "end_offset", property(counted))
     result = audit(tmp_path)
     (found,) = (one for one in result.results if one.check == "snapshot_footer_last")
     assert found.finding_count == 2000

@@ -197,6 +197,19 @@ def test_no_majority_of_the_voters_is_emptied(tmp_path: Path, lost: str) -> None
     assert words.endswith("kraftlog recover puts together what can be read in any of them.")
 
 
+@pytest.mark.parametrize("own_epoch", [1, 2])
+def test_a_vote_of_before_is_not_put_beside_a_newer_log(tmp_path: Path, own_epoch: int) -> None:
+    """By the older one, the node could vote once more in the log's newest epoch."""
+    nodes = quorum(tmp_path)
+    for node in nodes[:2]:
+        overwrite(node.segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
+    nodes[0].quorum_state(leaderId=2, leaderEpoch=own_epoch)
+    kept = "the quorum-state that is" if own_epoch == 1 else "its own quorum-state"
+    told = f"put the log folder of replica 3 in the place of its own, with {kept} in it."
+    words, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
+    assert words.endswith(told)
+
+
 def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     stored = healthy_state()

@@ -498,6 +498,16 @@ fault(
 
 
 @fault(
+    "voter_holds_committed_data", "critical", "3", 6, sound=on_its_disks,
+    says="Controller 1 holds them, but has forgotten its vote",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Since Kafka 4.1 it ends, at each start, with the first answer of who follows it as its leader."""
+    cut_at(START_MS + 4_000)(nodes)
+    (nodes[0].folder / "quorum-state").unlink()
+
+
+@fault(
     "voter_holds_committed_data", "info", "3", 6, sound=with_observer,
     says="no voter at hand holds them: copy the voters again before one that is down starts",
 )  # fmt: skip
@@ -508,7 +518,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "voter_holds_committed_data", "critical", "3", 6, also="voter_holds_committed_data",
-    says="before this one starts, put the log folder of replica 9 in the place of its own, with its own quorum-state in it.",
+    says="before this one starts, put the log folder of replica 9 in the place of its own, with the quorum-state that is in it.",
     sound=with_observer,
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:

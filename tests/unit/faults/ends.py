@@ -867,6 +867,22 @@ fault(
     "snapshot_within_committed", "critical", "9", 40,
     says="It is not of this log: the directories of its voters are on no disk at hand",
 )(_another_clusters_snapshot)  # fmt: skip
+fault(
+    "snapshot_within_committed", "critical", "2", 40,
+    says="It is not of this log: the directories of its voters are on no disk at hand",
+)(lambda nodes: _their_snapshot(nodes[1]))  # fmt: skip
+
+
+@fault(
+    "snapshot_within_committed", "critical", "2", 40,
+    says="It is not of this log: it names no voter, as each one of a log with voters of its own does",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka 4.3.1 drops the log for it, stands for no election, and refuses its vote to all others."""
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+        stopped(node, 13)
+    nodes[1].checkpoint(40, 4).write_bytes(snapshot([healthy_log()[1]], 4, LATER))
 
 
 def went_on_from_backups(nodes: list[Node]) -> None:

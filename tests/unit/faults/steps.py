@@ -26,13 +26,12 @@ def _another(root: Path, file: Path, said: re.Match[str]) -> None:
 
 
 def _folder(root: Path, file: Path, said: re.Match[str]) -> None:
-    """Whose vote a node casts stays its own."""
+    """Whose vote a node casts stays its own, where that is said."""
     folder = _log_folder(root, file)
     state = folder / "quorum-state"
-    kept = state.read_bytes() if state.exists() else None
+    kept = state.read_bytes() if said[2] else None
     shutil.rmtree(folder)
     shutil.copytree(root / said[1] / LOG_FOLDER, folder)
-    state.unlink(missing_ok=True)
     if kept is not None:
         state.write_bytes(kept)
 
@@ -61,7 +60,7 @@ STEPS: Mapping[str, Callable[[Path, Path, re.Match[str]], None]] = {
     rf"Set it aside, and take (\S+) from {_NAMES}": _another,
     r"Set it aside: the (node then|log) begins": lambda _, file, __: gone(file),
     r"[Dd]elete (it|the file) while the node is stopped": lambda _, file, __: gone(file),
-    r"put the log folder of replica (\d+) in the place of its own": _folder,
+    r"put the log folder of replica (\d+) in the place of its own, with (its own)?": _folder,
     r"Set its log folder aside, and start the node when the others have a leader": _anew,
 }
 """Words of a finding → what is done."""
