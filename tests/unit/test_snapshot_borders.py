@@ -79,6 +79,23 @@ def test_a_controller_stops_at_the_end_of_a_transaction_that_it_never_saw_begin(
     assert _boot(tmp_path, "3").boots
 
 
+@pytest.mark.parametrize("is_one_batch", [False, True])
+def test_no_snapshot_inside_the_same_is_named_in_its_place(
+    tmp_path: Path, *, is_one_batch: bool
+) -> None:
+    nodes = quorum(tmp_path)
+    if is_one_batch:
+        for node in nodes:
+            node.append(Batch(12, 2, (NO_OP, NO_OP, NO_OP), None, LATER))
+    else:
+        in_transaction(13, TRANSACTION["end"])(nodes)
+    for end in (13, 14):
+        nodes[2].checkpoint(end, 2).write_bytes(snapshot(healthy_state(), 2, LATER))
+    told = [one.row.message for one in found(audit(tmp_path), ALIGNED)]
+    own = nodes[2].checkpoint(6, 1).name
+    assert [own in one for one in told] == [True, True]
+
+
 def test_a_transaction_that_only_a_tail_ends_is_open_where_the_tail_begins(tmp_path: Path) -> None:
     """Its own log tells nothing of a snapshot behind that: the quorum aborted it there."""
     nodes = quorum(tmp_path)
