@@ -190,14 +190,14 @@ def stray_snapshots(logs: Sequence[LogView], snapshots: Sequence[SnapshotView]) 
     joined = by_replica(one for one in snapshots if not _is_ahead(one, by_label[one.replica]))
     names = {one.label: named_directories(one, joined.get(one.label, ())) for one in logs}
     known = frozenset().union(*names.values())
-    is_static = _is_static(logs)
+    seats = _disks(_static_voters(logs))
     for one in snapshots:
         if not one.end_offset:
             continue
         own = _directories(one.voters or ())
         log = by_label[one.replica]
         is_ahead = _is_ahead(one, log)
-        is_alone = (is_ahead and known & disks and not own & known) or (is_static and disks)
+        is_alone = (is_ahead and known & disks and not own & known) or seats
         if own and is_alone and not own & disks:
             found[one.path] = (
                 "the directories of its voters are on no disk at hand and in no other copy"
@@ -209,10 +209,13 @@ def stray_snapshots(logs: Sequence[LogView], snapshots: Sequence[SnapshotView]) 
     return found
 
 
-def _is_static(logs: Sequence[LogView]) -> bool:
-    """Whether the voters stand in `quorum-state` files, and no record of a log names any."""
-    named = any(any(voter_sources.log_voter_records(one)) for one in logs)
-    return not named and any(voter_sources.by_quorum_state(one.evidence for one in logs))
+def _static_voters(logs: Sequence[LogView]) -> list[LogView]:
+    """The voters by `quorum-state` files, where no record of a log names any."""
+    if any(any(voter_sources.log_voter_records(one)) for one in logs):
+        return []
+    told = voter_sources.by_quorum_state(one.evidence for one in logs)
+    voters = {voter for one in told for voter in one.ids}
+    return [one for one in logs if one.evidence.node_id in voters]
 
 
 def _is_ahead(snapshot: SnapshotView, log: LogView) -> bool:

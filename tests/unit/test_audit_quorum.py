@@ -1332,6 +1332,22 @@ def test_a_snapshot_that_replaces_a_tail_goes_by_other_voters(tmp_path: Path) ->
     assert quorum_of(tmp_path).stray_snapshots == {}
 
 
+def test_observers_alone_believe_the_snapshots_of_a_quorum_that_has_become_dynamic(
+    tmp_path: Path,
+) -> None:
+    """No election since then has written its `quorum-state` files anew, and no log names the voters."""
+    for number in (11, 12):
+        node = Node(tmp_path, number)
+        node.write(healthy_log())
+        node.segment(0).unlink()
+        raw = snapshot(healthy_state()[:2], 1, START_MS + 3000, voters=(1, 2, 3))
+        node.checkpoint(6, 1).write_bytes(raw)
+    seen = quorum_of(tmp_path)
+    assert seen.stray_snapshots == {}
+    assert seen.voter_set is not None
+    assert [disk for _, disk in seen.voter_set.members] == [disk_text(one) for one in (1, 2, 3)]
+
+
 @pytest.mark.parametrize("end, why", [
     (40, "the directories of its voters are on no disk at hand and in no other copy"),
     (13, "it names other voters than the KRaftVoters record at offset 12 of 1"),
