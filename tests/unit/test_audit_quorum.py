@@ -23,6 +23,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
+from kraftlog.quorum import divergence
 from kraftlog.quorum.committed import committed_in
 from kraftlog.quorum.copy_times import copy_explains
 from kraftlog.quorum.describe import keeping_up, of_one_cluster, read_described
@@ -281,6 +282,24 @@ def test_whose_copies_may_tell_of_a_tail(tmp_path: Path) -> None:
     rows = rows_of(tmp_path / "in", "uncommitted_tail_diverged")
     told = " is not proven (a copy of voter 3 may tell, and so may those of voters 1 and 2, stopped and copied again): keep this folder"
     assert [told in row.message for row in rows] == [True, True]
+
+
+def test_of_many_differences_the_first_ones_and_the_last_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second offset from 12 on."""
+    monkeypatch.setattr(divergence, "RUN_LIMIT", 3)
+    for node in quorum(tmp_path):
+        for number in range(6):
+            offset = 12 + 2 * number
+            node.append(Batch(offset, 2, (topic(f"{node.node_id}", 10),), None, LATER))
+            node.append(Batch(offset + 1, 2, (NO_OP,), None, LATER))
+    (pair,) = (
+        one
+        for one in quorum_of(tmp_path).differing
+        if (one.one.label, one.other.label) == ("1", "2")
+    )
+    assert [one.start for one in pair.runs] == [12, 14, 22]
 
 
 def rows_of(root: Path, name: str) -> list[BadRow]:

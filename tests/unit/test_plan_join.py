@@ -398,6 +398,7 @@ def test_a_survivor_that_lacks_what_is_committed_cannot_lead(
     # Nobody can be elected after two deaths of three: by epochs nothing is lost then.
     assert weak["lost_if_leader_dies_too"] == 0
     assert by["leader_epoch", "3"]["can_lead"] is True
+    assert by["leader_epoch", "3"]["leader_lacks_from_offset"] is None
     assert "3 can take over" in told
 
 

@@ -572,6 +572,23 @@ def rows_of(root: Path) -> dict[str, dict[str, Any]]:
     return {row["replica"]: row for row in restart_rows(read)}
 
 
+def test_an_empty_copy_says_why_it_would_not_start_and_whose_copies_would_tell(
+    tmp_path: Path,
+) -> None:
+    nodes = quorum(tmp_path)
+    for path in nodes[0].folder.iterdir():
+        path.unlink()
+    assert rows_of(tmp_path)["1"]["verdict"] == "safe"
+    shutil.rmtree(nodes[2].home)
+    alone = rows_of(tmp_path)["1"]
+    assert (alone["verdict"], alone["needs"]) == ("unknown", [3])
+    assert "too few other voters at hand are whole" in alone["reason"]
+    (nodes[0].home / "meta.properties").write_text("version=1\nnode.id=1\n")
+    told = rows_of(tmp_path)["1"]
+    assert told["verdict"] == "unsafe"
+    assert told["reason"].startswith("it would not start: Kafka does not take meta.properties")
+
+
 def test_nothing_is_said_of_a_log_that_was_not_copied(tmp_path: Path) -> None:
     for path in quorum(tmp_path)[0].folder.glob("*.log"):
         path.unlink()
