@@ -15,7 +15,6 @@ from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import (
     called,
-    knows_its_vote,
     put_in_place,
     replacement,
     votes_left_out,
@@ -31,6 +30,7 @@ from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     beyond_voters,
     is_excused,
+    knows_its_vote,
     led_beyond,
     lost_end,
     too_few_hold,

@@ -19,7 +19,7 @@ from kraftlog.quorum.ends import unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import forgotten_vote, has_lost_its_end, keeping_up_now
+from kraftlog.quorum.shortfalls import has_lost_its_end, keeping_up_now, knows_its_vote
 from kraftlog.quorum.snapshots import SnapshotView
 
 
@@ -130,17 +130,6 @@ def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
         and start_is_covered(quorum, log)
         and bool(log.evidence.log.crc_valid.all())
         and all(log in (quorum.majority_at(run.start) or ()) for run in runs)
-    )
-
-
-def knows_its_vote(quorum: Quorum, log: LogView) -> bool:
-    """Whether a copy's quorum-state is there, and nothing at hand tells that it is one of before."""
-    state = log.evidence.state_file
-    return (
-        state is not None
-        and (log.last_epoch or 0) <= state.leader_epoch
-        and forgotten_vote(quorum, log) is None
-        and quorum.second_vote(log) is None
     )
 
 

@@ -199,11 +199,24 @@ def excused_winners(quorum: Quorum) -> dict[str, int]:
     }
 
 
+def knows_its_vote(quorum: Quorum, log: LogView) -> bool:
+    """Whether a copy's quorum-state is there, and nothing at hand tells that it is one of before."""
+    state = log.evidence.state_file
+    return (
+        state is not None
+        and (log.last_epoch or 0) <= state.leader_epoch
+        and forgotten_vote(quorum, log) is None
+        and quorum.second_vote(log) is None
+    )
+
+
 def whole_voters(quorum: Quorum) -> list[LogView]:
-    """The voters' copies that hold all that is committed, the furthest first."""
+    """The voters' copies that hold all that is committed, those that know their votes first, of these
+    the furthest.
+    """
     held = [one for one in candidates(quorum) if one.lacks_from is None]
     logs = [one.log for one in held if one.voter in quorum.holders]
-    return sorted(logs, key=lambda log: log.newness, reverse=True)
+    return sorted(logs, key=lambda log: (knows_its_vote(quorum, log), log.newness), reverse=True)
 
 
 def unheld_from(quorum: Quorum) -> int | None:

@@ -1462,6 +1462,24 @@ def test_who_holds_what_copies_or_disks_lack_starts_first(tmp_path: Path) -> Non
     assert (found["2"].reason, found["3"].reason) == (why + leads + only, why), "node 2 leads"
 
 
+@pytest.mark.parametrize("forgets, first", [(1, 4), (4, 1)])
+def test_of_two_that_hold_it_the_one_that_knows_its_vote_starts_first(
+    tmp_path: Path, forgets: int, first: int
+) -> None:
+    nodes = [*quorum(tmp_path), Node(tmp_path, 4), Node(tmp_path, 5)]
+    for node in nodes[3:]:
+        node.write(healthy_log())
+    cut_at(START_MS + 3_999)([nodes[0], nodes[1], nodes[2], nodes[4]])
+    shutil.copy2(nodes[0].checkpoint(12, 2), nodes[3].folder)
+    five = [{"voterId": one} for one in range(1, 6)]
+    for number, node in enumerate(nodes, 1):
+        epoch = 2 if number in (1, 4) else 1
+        node.quorum_state(leaderId=epoch, leaderEpoch=epoch, currentVoters=five)
+    (nodes[forgets - 1].folder / "quorum-state").unlink()
+    found = answers(tmp_path)
+    assert f"if it is down, start controller {first} first" in found["3"].reason
+
+
 @pytest.mark.parametrize("is_missing", [False, True])
 def test_what_no_voter_at_hand_holds_is_not_excused(is_missing: bool, tmp_path: Path) -> None:
     """Only a broker's snapshot tells of it."""
