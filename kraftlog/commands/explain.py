@@ -4,7 +4,7 @@ In: the words of a person, and a quorum's files or a lake. Out: a timeline, for 
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_output, add_roots, command, options_of
@@ -13,7 +13,14 @@ from kraftlog.commands.values import time_ms
 from kraftlog.errors import UsageError
 from kraftlog.explain.authorizer import Access, read_accesses
 from kraftlog.explain.subject import FORMS, Subject, subjects_of
-from kraftlog.explain.timeline import History, entry_rows, file_history, first_told, nearest_names
+from kraftlog.explain.timeline import (
+    Entry,
+    History,
+    entry_rows,
+    file_history,
+    first_told,
+    nearest_names,
+)
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import some, tell
 from kraftlog.relations import Row
@@ -77,15 +84,26 @@ def _explain(chosen: argparse.Namespace) -> int:
             f"what changed at offsets {first} to {last} is not known: no file at hand leads up to it"
         )
     is_whole = not tell_faults(faults)
+    tables = set[str]()
+    shown = _noted(entries or (), tables)
     if chosen.format == "json":
-        print_rows(entry_rows(entries or ()), "json")
+        print_rows(entry_rows(shown), "json")
     else:
-        print_timeline(subject.title, entries or (), is_whole=is_whole)
+        print_timeline(subject.title, shown, is_whole=is_whole)
     if entries is None:
         _tell_nearest(subject, history)
+    elif subject.kind == "partition" and "partitions" not in tables:
+        tell(f"no record shown is of {subject.title} itself, all are of its topic")
     elif accesses and chosen.format != "json":
         tell("records name no principal: who asked is likely, not proven")
     return 0
+
+
+def _noted(entries: Iterable[Entry], tables: set[str]) -> Iterator[Entry]:
+    """The same entries; the tables that they change, as they are asked for."""
+    for one in entries:
+        tables.update(change.table for change in one.changes)
+        yield one
 
 
 def _tell_nearest(subject: Subject, history: History) -> None:

@@ -246,6 +246,18 @@ def test_of_what_nothing_is_known_the_nearest_names_are_told(
     assert capsys.readouterr().err.endswith(f"the records at hand {said}\n")
 
 
+@pytest.mark.parametrize(("name", "is_there"), [("a-0", True), ("a-7", False)])
+def test_a_partition_that_its_topic_does_not_have_is_said(
+    name: str, is_there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quorum(tmp_path)
+    assert main(["explain", "partition", name, "--input", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert "topic a (id" in told.out
+    said = f"no record shown is of partition {name} itself, all are of its topic"
+    assert (said not in told.err) == is_there
+
+
 def test_who_leads_is_known_where_only_a_quorum_state_tells_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
