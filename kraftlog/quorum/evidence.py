@@ -1,8 +1,8 @@
 """What an audit knows of one quorum: frozen values, columnar where a log may hold millions of
 batches. No file access.
 
-Enters: rows that were decoded elsewhere (`collect` reads files itself; another builder may read
-tables). Leaves: one `QuorumEvidence`, which is all that a check sees. Everything here pickles.
+Enters: rows that were decoded elsewhere (by `collector` from files, by `recorded` from what a run
+has kept). Leaves: one `QuorumEvidence`, which is all that a check sees. Everything here pickles.
 Offsets and sizes are int64, times are ms since 1970.
 """
 

@@ -1,3 +1,3 @@
-"""The door to Spark: what is read where, as which rows. Only `datasource`, `stream` and `parts`
-import Spark.
+"""The door to Spark: what is read where, as which rows. Only `datasource` and `parts` import
+Spark.
 """
