@@ -2,8 +2,7 @@
 batches that a check asks for.
 
 In: replicas as `log.directory` finds them, and the rows of `batches`, `faults` and `contents`. Out:
-the evidence that `collector` would gather from the files. For logs too long to decode record by
-record.
+the evidence that `collector` would gather from the files.
 """
 
 from collections.abc import Callable, Sequence
