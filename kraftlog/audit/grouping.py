@@ -16,7 +16,6 @@ from kraftlog.plain import some
 from kraftlog.quorum.evidence import ImageComparison, KeyDifference, StateEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, may_have_lost
-from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
 
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
@@ -97,9 +96,7 @@ def nothing_decides(quorum: Quorum, one: ImageComparison) -> bool:
     odd = [each for each in contradicted(state, AGREE) if _id_of(each) == _id_of(one)]
     texts = [found.text for found in one.differences]
     alike = [each for each in odd if [found.text for found in each.differences] == texts]
-    held = [
-        each for each in quorum.own_snapshots if each.is_complete and _id_of(each) == _id_of(one)
-    ]
+    held = [each for each in quorum.own_snapshots if each.is_complete and each.id == _id_of(one)]
     return len(held) - len(odd) <= len(alike)
 
 
@@ -116,13 +113,12 @@ def unfit_snapshots(quorum: Quorum) -> frozenset[str]:
     """The paths of snapshots that no node should begin with, by the history and by each other."""
     apart = opposed_snapshots(quorum)
     doubted = {_id_of(one) for one in apart if nothing_decides(quorum, one)}
-    held = quorum.own_snapshots if doubted else ()
-    either = (one.path for one in held if _id_of(one) in doubted)
+    either = (one.path for each in doubted for one in quorum.snapshots_by_id.get(each, ()))
     return frozenset([*quorum.refusals, *(one.path for one in apart), *either])
 
 
-def _id_of(one: ImageComparison | SnapshotView) -> tuple[int, int]:
-    return one.end_offset, one.epoch
+def _id_of(one: ImageComparison) -> tuple[int, int]:
+    return one.epoch, one.end_offset
 
 
 def scram_lost(quorum: Quorum, found: ImageComparison) -> list[User]:

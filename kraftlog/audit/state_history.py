@@ -22,14 +22,7 @@ from kraftlog.audit import state_checks
 from kraftlog.audit.check import checks_in
 from kraftlog.audit.coverage import BASE, RECORD_ALLOWED
 from kraftlog.audit.grouping import AGREE, EQUALS
-from kraftlog.audit.images import (
-    Images,
-    SnapshotImage,
-    Stations,
-    are_equal,
-    doubt_of,
-    images_apart,
-)
+from kraftlog.audit.images import Images, SnapshotImage, Stations, are_equal, doubt_of, images_apart
 from kraftlog.audit.issues import Issues, placed_in
 from kraftlog.audit.losses import Cut, apart_in, cuts_of, losses_of, stations_of
 from kraftlog.audit.told import Compared, Snapshot, Told, content_of

@@ -214,10 +214,8 @@ def tls_context(given: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def _trust(context: ssl.SSLContext, given: Mapping[str, str]) -> None:
-    location, inline = (
-        given.get("ssl.truststore.location"),
-        given.get("ssl.truststore.certificates"),
-    )
+    location = given.get("ssl.truststore.location")
+    inline = given.get("ssl.truststore.certificates")
     if inline is None and location is None:
         context.load_default_certs()
         return
