@@ -46,11 +46,11 @@ class Plans:
 
     @cached_property
     def _witness(self) -> LogView | None:
-        """A log that holds what is committed: that of the majority, or else the newest, sooner one
-        that most copies contradict nowhere.
+        """A log that holds what is committed: that of the majority, where no leader replaced what it
+        holds, or else the newest, sooner one that most copies contradict nowhere.
         """
         quorum = self.quorum
-        held = quorum.voting.held_by_majority()
+        held = quorum.voting.committed_held()
         if held is not None and held.end >= quorum.bounds.lower:
             return quorum.by_label[held.label]
         usual = (log for log in quorum.peers if not is_contradicted(quorum, log.label))

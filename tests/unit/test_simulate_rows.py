@@ -155,6 +155,23 @@ def test_metadata_that_proves_a_commit_counts_what_a_truncation_takes(
     assert [plans(tmp_path)[0]["2", "1"][one] for one in counts] == [2, 2, 1]
 
 
+def test_a_tail_on_most_voters_is_not_what_a_newer_leader_committed(tmp_path: Path) -> None:
+    """Voters 1 and 3 hold a tail of epoch 1, 3 by a mistake: the leader of epoch 2 wrote metadata."""
+    nodes = quorum(tmp_path)
+    begins = [leader_change(0, 1, 1), Batch(1, 1, (feature("metadata.version", 20),))]
+    tail = [Batch(2, 1, (NO_OP,)), Batch(3, 1, (NO_OP,))]
+    for node in nodes:
+        node.write([*begins, *tail])
+        node.segment(6).unlink()
+        node.checkpoint(6, 1).unlink()
+        node.epochs([(1, 0)])
+    nodes[1].write([*begins, leader_change(2, 2, 2), Batch(3, 2, (NO_OP,))])
+    nodes[1].epochs([(1, 0), (2, 2)])
+    elections = plans(tmp_path)[3]
+    lacking = {label: row["lacks_committed_from_offset"] for label, row in elections.items()}
+    assert lacking == {"1": 2, "2": None, "3": 2}
+
+
 def test_an_uncommitted_tail_is_lost_and_nothing_committed_with_it(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     older = [one for one in healthy_log() if one.base < 8]
