@@ -303,7 +303,18 @@ def _start_first(quorum: Quorum, lacking: LogView, them: str) -> str:
         why = _speaks_against(quorum, sound[0])
         return f"{sentence(called(quorum, sound[0]))} holds {them}, but {why}."
     who = called(quorum, first)
-    return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads."
+    return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads.{_held_beyond(quorum, first)}"
+
+
+def _held_beyond(quorum: Quorum, first: LogView) -> str:
+    """What an observer holds behind the end of the voter's log that leads first, as a sentence after a
+    blank: that one would have it cut.
+    """
+    other, end = replacement(quorum, first), first.end_offset or 0
+    if other is None or quorum.is_voter(other.evidence) or (other.end_offset or 0) <= end:
+        return ""
+    lacks = offsets_text(end, other.end_offset or 0)
+    return f" {sentence(called(quorum, first))} lacks {lacks}, which {called(quorum, other)} holds: before it starts, {put_in_place(first, other)}."
 
 
 def _undamaged_voters(quorum: Quorum) -> list[LogView]:

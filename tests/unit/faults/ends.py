@@ -176,6 +176,17 @@ fault(
 
 
 @fault(
+    "voter_holds_committed_data", "warning", "1", 7,
+    sound=lambda nodes: _wrote_without(nodes, until=9),
+    says="lacks offsets 10 to 11, which broker 9 holds: before it starts, put the log folder of replica 9 in",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The voter that is to lead has less than an observer."""
+    Node(nodes[0].home.parent, 9).write(healthy_log())
+    _wrote_without(nodes, until=10)
+
+
+@fault(
     "voter_holds_committed_data", "warning", "2", 7, says="may only be older than it: copy all voters",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
