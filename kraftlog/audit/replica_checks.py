@@ -14,7 +14,7 @@ from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import called, put_in_place, replacement, votes_left_out
-from kraftlog.plain import numbers, offsets_text, sentence, voters_text
+from kraftlog.plain import listed, numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import Candidate, candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.copy_times import described_alone_from
 from kraftlog.quorum.logview import LogView
@@ -25,6 +25,7 @@ from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     beyond_voters,
     is_excused,
+    is_set_back,
     knows_its_vote,
     led_beyond,
     lost_end,
@@ -302,8 +303,11 @@ def _start_first(quorum: Quorum, lacking: LogView, them: str) -> str:
     if first is None:
         why = _speaks_against(quorum, sound[0])
         return f"{sentence(called(quorum, sound[0]))} holds {them}, but {why}."
-    who = called(quorum, first)
-    return f"If the voters are down, start {who} first, then only as many others as make a majority with it, and the rest when it leads.{_held_beyond(quorum, first)}"
+    held = (one for copies in quorum.holders.values() for one in copies)
+    late = [called(quorum, one) for one in held if is_set_back(quorum, one)]
+    rest = f"the rest, {listed(late)} among them," if late else "the rest"
+    todo = f"start {called(quorum, first)} first, then only as many others as make a majority with it, and {rest} when it leads"
+    return f"If the voters are down, {todo}.{_held_beyond(quorum, first)}"
 
 
 def _held_beyond(quorum: Quorum, first: LogView) -> str:

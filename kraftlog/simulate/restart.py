@@ -41,9 +41,11 @@ from kraftlog.quorum.shortfalls import (
     alone_from,
     beyond_voters,
     excused_winners,
+    followed,
     forgotten_vote,
     has_lost_its_end,
     is_excused,
+    is_set_back,
     keeping_up_now,
     led_beyond,
     lost_end,
@@ -145,14 +147,7 @@ class _Judge:
         lambda self: frozenset(one.log.label for one in stuck(self.quorum))
     )
     _ends = cached_property[frozenset[Cut]](lambda self: frozenset(cuts_of(self.quorum)))
-    _followed = cached_property[frozenset[int]](
-        lambda self: frozenset(
-            one.leader_id
-            for log in self.quorum.peers
-            if (one := log.evidence.state_file) is not None
-            and one.leader_epoch == max(self.quorum.leaders, default=None)
-        )
-    )
+    _followed = cached_property[frozenset[int]](lambda self: followed(self.quorum))
     _unlearned = cached_property[dict[str, tuple[User, ...]]](
         lambda self: lost_by_loading(self.quorum)
     )
@@ -612,10 +607,12 @@ class _Judge:
         if log.label in self._excused and self._whole:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
             copied = f"it was copied, or last written, before offset {lacks}"
-            then = ", and it when another one leads" if self._is_set_back(log) else ""
+            then = ", and it when another one leads" if is_set_back(self.quorum, log) else ""
             return f"{lost} if it runs: {copied}, and has fetched that since{unseen}; if it is down, start {first} first{then}{self._meanwhile(log)}"
         if end < lower:
-            if_down = self._is_set_back(log) * "; if it is down, start it when another one leads"
+            if_down = (
+                is_set_back(self.quorum, log) * "; if it is down, start it when another one leads"
+            )
             return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{if_down}{self._meanwhile(log)}"
         alone = alone_from(self.quorum, log)
         if alone is not None:
@@ -632,14 +629,6 @@ class _Judge:
                 why = f"nothing that is known to be committed is lost; {down}, and no majority holds {held}: start it first"
             return why + untold if missing else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
-
-    def _is_set_back(self, log: LogView) -> bool:
-        """Whether other nodes still follow one as their leader, which its copy knows nothing of: if its
-        disk is as old, the first answer of theirs ends it. Source: KafkaRaftClient.hasConsistentLeader.
-        """
-        state = log.evidence.state_file
-        is_older = state and state.leader_epoch < max(self.quorum.leaders, default=0)
-        return bool(is_older) and log.evidence.node_id in self._followed
 
     def _without(self, log: LogView) -> str:
         """What keeps the other voters' copies from being a majority that can go on while a voter is

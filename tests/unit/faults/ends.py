@@ -187,6 +187,18 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "voter_holds_committed_data", "warning", "2", 7,
+    says="start controller 1 first, then only as many others as make a majority with it, and the rest, controller 2 among them, when it leads.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The leader of epoch 2 was set back with voter 3, and the first answer of 1 ends it."""
+    for node in nodes[1:]:
+        cut(node, AT[7])
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
+
+
+@fault(
     "voter_holds_committed_data", "warning", "2", 7, says="may only be older than it: copy all voters",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
