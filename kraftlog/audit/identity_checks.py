@@ -203,6 +203,10 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
         is_either = is_as_far and twin.node_id == node
         if is_either:
             told += " Both reach as far, so that nothing here says which one that is."
+        own = next((one for one in (replica, twin) if one.run_as is not None), None)
+        if own is not None:
+            whose = f"The server.properties in {own.label} is of node {own.run_as}, whose own log that may be: put nothing away before you know whose it is."
+            told = f"Two folders, {replica.label} and {twin.label}, {claim} {whose}"
         if twin.node_id != node:
             told = (
                 f"Folders {replica.label} and {twin.label} have one directory, {directory}, and name two nodes, {node} and {twin.node_id}: a disk was cloned, or a file edited. "

@@ -587,6 +587,16 @@ def _(nodes: list[Node]) -> None:
     _backup_of_1(nodes, 77)
 
 
+@fault(
+    "node_identity_unique", "critical", "3", also="meta_properties_valid",
+    says="The server.properties in 3 is of node 3, whose own log that may be: put nothing away",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The meta.properties of node 1 came to node 3."""
+    shutil.copy(nodes[0].home / "meta.properties", nodes[2].home)
+    (nodes[2].home / "server.properties").write_text("node.id=3\n")
+
+
 @fault("node_identity_unique", "critical", "old-1", says="old-1 and 1, both claim to be node 1.",
     sound=lambda nodes: _on_its_old_disk(nodes, 77))  # fmt: skip
 def _(nodes: list[Node]) -> None:
