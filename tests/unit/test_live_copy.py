@@ -7,8 +7,10 @@ import os
 import shutil
 import struct
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import kraftlog
@@ -23,6 +25,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import statistics
 from tests.collecting import collect
 from tests.in_process import run_of
 from tests.unit.audit_logs import (
@@ -379,6 +382,21 @@ def test_a_file_that_was_made_readable_is_read_by_the_next_run(tmp_path: Path, n
     faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"])
     assert faults.num_rows == 0
     assert not decode(third)
+
+
+def test_a_lake_takes_times_of_no_calendar(tmp_path: Path) -> None:
+    """What is beyond years 1 to 9999 is null, as no reader knows it; the first year is told in full."""
+    times = (10**15, -62_135_596_800_000, -62_135_596_800_001, 1 << 62, -(1 << 63))
+    for node in quorum(tmp_path / "in"):
+        node.append(*(Batch(12 + n, 2, (NO_OP,), None, ms) for n, ms in enumerate(times)))
+    run = run_of(tmp_path / "in", tmp_path / "lake")
+    assert decode(run)
+    rows = run.lake.read("batches", ["replica", "base_offset", "base_timestamp"]).to_pylist()
+    wild = {one["base_offset"]: one["base_timestamp"] for one in rows if one["replica"] == "1"}
+    first = datetime.min.replace(tzinfo=UTC)
+    assert [wild[12 + n] for n in range(5)] == [None, first, None, None, None]
+    told = statistics(pa.table({"at": pa.array([first])}))
+    assert told["minValues"] == {"at": "0001-01-01T00:00:00.000Z"}
 
 
 def test_a_lake_knows_what_could_not_be_read(tmp_path: Path) -> None:
