@@ -89,7 +89,9 @@ def open(  # the name that readers of files expect; this module opens no file it
     if not roots:
         raise UsageError("no folder is named; open takes those that hold the copies")
     require_of_reading(options)
-    given = {"input": list(map(str, roots)), "reveal_secrets": reveal_secrets, **options}
+    given = {"input": list(map(str, roots)), **options}
+    if reveal_secrets is not False:  # else it is the default that says so, and no argument
+        given["reveal_secrets"] = reveal_secrets
     settings = load_options(given)
     return Copies(settings, tuple(find_replicas(settings.input)))
 
@@ -265,8 +267,8 @@ class Copies:
 
     def plan(self, name: str, dialect: str = "shipped") -> list[Row]:
         """What Kafka would do next: `boot`, `election`, `truncation`, `fetch`, `restart`,
-        `snapshot`, `replicas`, `staleness` or `failover`. An election and a fetch know the dialects
-        `v19` and `adopted` of KIP-630 too.
+        `snapshot`, `replicas`, `staleness` or `failover`. A truncation is told for each leader, as
+        by `--all`. An election and a fetch know the dialects `v19` and `adopted` of KIP-630 too.
 
         Raises UsageError for any other name.
         """

@@ -96,9 +96,9 @@ def _pattern(steps: list[_StepBack]) -> BadRow:
     before = times + np.array([one.back_ms for one in steps], np.float64)
     every = float(np.median(before[1:] - times[:-1])) / 1000
     first, last = moment(int(times.min())), moment(int(times.max()))
-    span = f" between {first:%Y-%m-%d %H:%M:%S} and {last:%Y-%m-%d %H:%M:%S} UTC" * bool(
-        first and last
-    )
+    span = ""
+    if first and last:
+        span = f" between {first:%Y-%m-%d %H:%M:%S} and {last:%Y-%m-%d %H:%M:%S} UTC"
     count, same = len(steps), sum(not one.new_leader for one in steps)
     least, most = f"{backs[0]:,}", f"{backs[-1]:,}"
     back = least if least == most else f"{least} to {most}"

@@ -27,8 +27,8 @@ from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
 from kraftlog.wire import Buffer
 
-LARGEST_MS = (1 << 63) // 1000 - 1
-"""The largest time that fits a column of microseconds."""
+LEAST_MS, LARGEST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The first and the last millisecond of a calendar (years 1 to 9999): readers fail at others."""
 
 
 def column_of(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -75,15 +75,15 @@ def ids_of(batches: Batches) -> pa.StringArray:
 def timestamps(
     milliseconds: npt.NDArray[np.int64], is_null: npt.NDArray[np.bool_] | None = None
 ) -> pa.Array:
-    """Kafka's milliseconds as timestamps; null where they are beyond what microseconds can hold, and
-    where that is asked for.
+    """Kafka's milliseconds as timestamps; null where no calendar holds them, and where that is
+    asked for.
     """
     if is_null is None and (
         len(milliseconds) == 0
-        or (milliseconds.max() <= LARGEST_MS and milliseconds.min() >= -LARGEST_MS)
+        or (milliseconds.max() <= LARGEST_MS and milliseconds.min() >= LEAST_MS)
     ):
         return column_of(milliseconds * 1000, relations.TIMESTAMP)
-    wild = (milliseconds > LARGEST_MS) | (milliseconds < -LARGEST_MS)
+    wild = (milliseconds > LARGEST_MS) | (milliseconds < LEAST_MS)
     if is_null is not None:
         wild |= is_null
     micros = np.where(wild, 0, milliseconds) * 1000

@@ -99,7 +99,7 @@ def walk(
             position = base + reached
             continue
         size = _claimed_size(window.raw[position - base : position - base + HEADER_SIZE])
-        wanted = max(limits.window_size_bytes, size or 0)
+        wanted = max(limits.window_size_bytes, size or HEADER_SIZE)
         if _shows_more(window, position, size, wanted, limits, file.size_bytes - position):
             search.charge(wanted)
             window = _Buffer(position, file.read(position, wanted), wanted)

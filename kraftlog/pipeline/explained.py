@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from kraftlog.decode.tabular import LARGEST_MS
 from kraftlog.errors import LakeError
 from kraftlog.explain.moments import SNAPSHOT, Moment, in_order
 from kraftlog.explain.subject import BROKER, TOPIC, Subject
@@ -391,4 +392,5 @@ def _of_object(table: str, lineage: str, key: Key, held: list[tuple[Row, Data]])
 
 
 def _ms(time: Any) -> int:
-    return 0 if time is None else int(time.timestamp() * 1000)
+    """As `history.milliseconds`: a time that the column could not hold is beyond it again."""
+    return LARGEST_MS + 1 if time is None else int(time.timestamp() * 1000)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.decode.rows import cell
-from kraftlog.decode.tabular import LARGEST_MS
+from kraftlog.decode.tabular import LARGEST_MS, LEAST_MS
 from kraftlog.message.catalogue import known_spec
 from kraftlog.message.message_spec import FieldSpec
 from kraftlog.relations import EPOCH, LONG, TEXT, TIMESTAMP, Relation, arrow_type, column
@@ -327,8 +327,8 @@ def _shown(table: str) -> str:
 
 
 def microseconds(milliseconds: int | None) -> int | None:
-    """A time as Arrow holds it; None where it is beyond what fits."""
-    if milliseconds is None or not -LARGEST_MS <= milliseconds <= LARGEST_MS:
+    """A time as Arrow holds it; None where no calendar holds it."""
+    if milliseconds is None or not LEAST_MS <= milliseconds <= LARGEST_MS:
         return None
     return milliseconds * 1000
 

@@ -245,7 +245,7 @@ def statistics(data: pa.Table) -> dict[str, Any]:
 def _plain(value: Any, one_value: bool) -> Any:
     """A statistic as Delta's JSON holds it; None where it is better left out."""
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, str):
         return value if one_value or len(value) <= _TEXT_LIMIT else None
     if isinstance(value, float):

@@ -198,7 +198,7 @@ def some_range(raw: bytes, random: Random) -> tuple[int, int]:
 @given(
     damages=st.lists(st.sampled_from([cut, flip, zero, repeat, drop, insert]), max_size=4),
     random=st.randoms(use_true_random=False),
-    window_size=st.sampled_from([128, 700, 5000, 1 << 20]),
+    window_size=st.sampled_from([1, 128, 700, 5000, 1 << 20]),
     batch_size=st.sampled_from([300, 1 << 20]),
 )
 @settings(max_examples=150, deadline=None)

@@ -149,6 +149,7 @@ def test_answers_are_those_of_the_commands(capsys: pytest.CaptureFixture[str]) -
     )
     rows = printed(capsys, "plan", "replicas", *given, "--staleness")
     assert plain(found.plan("staleness")) == rows
+    assert plain(found.settings()) == printed(capsys, "settings", *given)
 
 
 @pytest.mark.parametrize("name", ["election", "fetch"])

@@ -51,6 +51,15 @@ def test_a_clock_that_is_put_back_by_more_than_it_ran_is_one_pattern(tmp_path: P
     assert "by 299,500 ms. Between two steps back they run for 59.5 s (median)." in one.row.message
 
 
+def test_steps_beyond_any_calendar_are_one_pattern_without_times(tmp_path: Path) -> None:
+    times = [one for turn in range(8) for one in ((1 << 60) - turn, -(1 << 60) - turn)]
+    for node in quorum(tmp_path):
+        node.append(*(Batch(12 + n, 2, (NO_OP,), None, ms) for n, ms in enumerate(times)))
+    (one,) = found(audit(tmp_path), "timestamps_monotonic")
+    assert one.row.evidence["times"] == 8
+    assert "go back 8 times, by " in one.row.message
+
+
 def test_clocks_that_go_forward_are_no_finding(tmp_path: Path) -> None:
     for node in quorum(tmp_path):
         node.append(Batch(12, 2, (NO_OP,), None, LATER))

@@ -7,22 +7,28 @@ import os
 import shutil
 import struct
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import kraftlog
 from kraftlog.audit.runner import AuditResult, Finding, audit_of
 from kraftlog.commands.faults import fault_rows
 from kraftlog.decode.redaction import Redactor
+from kraftlog.explain.subject import subjects_of
 from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, UNSEEN, find_replicas
 from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
-from kraftlog.pipeline.explained import faults_in
+from kraftlog.pipeline.explained import faults_in, moments_in
+from kraftlog.pipeline.materialize import materialize
 from kraftlog.quorum.model import Quorum
+from kraftlog.relations import moment
 from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.restart import Restart, Safety, restarts
 from kraftlog.tables.lake import Lake
+from kraftlog.tables.parquet import statistics
 from tests.collecting import collect
 from tests.in_process import run_of
 from tests.unit.audit_logs import (
@@ -34,6 +40,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     leader_change,
     quorum,
+    topic,
 )
 from tests.unit.faults.table import AT, END_POSITION, LATER
 from tests.unit.test_directory import as_nobody
@@ -379,6 +386,25 @@ def test_a_file_that_was_made_readable_is_read_by_the_next_run(tmp_path: Path, n
     faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"])
     assert faults.num_rows == 0
     assert not decode(third)
+
+
+def test_a_lake_takes_times_of_no_calendar(tmp_path: Path) -> None:
+    """What is beyond years 1 to 9999 is null, as no reader knows it; the first year is told in full."""
+    times = (10**15, -62_135_596_800_000, -62_135_596_800_001, 1 << 62, -(1 << 63))
+    for node in quorum(tmp_path / "in"):
+        node.append(*(Batch(12 + n, 2, (NO_OP,), None, ms) for n, ms in enumerate(times)))
+        node.append(Batch(17, 2, (topic("d", 4),), None, 10**15))
+    run = run_of(tmp_path / "in", tmp_path / "lake")
+    assert decode(run)
+    rows = run.lake.read("batches", ["replica", "base_offset", "base_timestamp"]).to_pylist()
+    wild = {one["base_offset"]: one["base_timestamp"] for one in rows if one["replica"] == "1"}
+    first = datetime.min.replace(tzinfo=UTC)
+    assert [wild[12 + n] for n in range(5)] == [None, first, None, None, None]
+    told = statistics(pa.table({"at": pa.array([first])}))
+    assert told["minValues"] == {"at": "0001-01-01T00:00:00.000Z"}
+    materialize(run)
+    (created,) = moments_in(run.lake, subjects_of(["topic", "d"])[0])
+    assert moment(created.timestamp) is None
 
 
 def test_a_lake_knows_what_could_not_be_read(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def kinds(found: list[Found]) -> list[str]:
     return [kind for kind, _, _ in found]
 
 
-@pytest.mark.parametrize("window_size", [64, 100, 1000, 1 << 20])
+@pytest.mark.parametrize("window_size", [1, 60, 64, 100, 1000, 1 << 20])
 def test_a_whole_log(tmp_path: Path, window_size: int) -> None:
     found = found_in(LOG, tmp_path, Limits(window_size_bytes=window_size))
     assert kinds(found) == ["valid"] * 5

@@ -1,6 +1,7 @@
 """How a log's batches become a state: which records count, and what cannot be read."""
 
 import gzip
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kraftlog.audit.watch import suspects
+from kraftlog.decode.tabular import timestamps
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.fault import Fault
 from kraftlog.log.segment import Limits
@@ -107,11 +109,14 @@ def test_what_unpacks_to_more_than_the_limit_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_times_that_arrow_holds() -> None:
-    """Microseconds in 64 bits, but for less than a millisecond at the end."""
-    largest = 9_223_372_036_854_774
-    assert microseconds(largest) == largest * 1000
-    assert microseconds(-largest) == -largest * 1000
-    assert [microseconds(one) for one in (largest + 1, -largest - 1, None)] == [None] * 3
+    """From the first to the last millisecond that a calendar has: no reader knows what is beyond."""
+    for one in (datetime.min, datetime.max.replace(microsecond=999_000)):
+        whole = (one - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
+        assert microseconds(whole) == whole * 1000
+        assert timestamps(np.array([whole])).to_pylist() == [one.replace(tzinfo=UTC)]
+        beyond = whole + (1 if whole > 0 else -1)
+        assert (microseconds(beyond), timestamps(np.array([beyond])).to_pylist()) == (None, [None])
+    assert microseconds(None) is None
 
 
 def test_a_batch_with_a_wrong_crc_is_a_fault(tmp_path: Path) -> None:
