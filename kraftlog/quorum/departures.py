@@ -331,17 +331,6 @@ class Departures(Electorate):
         ]
 
     @cached_property
-    def never_committed(self) -> frozenset[str]:
-        """The replicas of whose uncommitted tail it is proven that none of it was committed: from
-        where it begins.
-        """
-        return frozenset(
-            comparison.one.label
-            for comparison, run in self._tail_beginnings
-            if self.fate(comparison, run) == Fate.UNCOMMITTED
-        )
-
-    @cached_property
     def forgetful(self) -> dict[int, Forgotten]:
         """The voters that held the tail of a log, and elected the leader without it."""
         found: dict[int, Forgotten] = {}

@@ -16,8 +16,9 @@ import numpy as np
 
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.quorum import voters as voter_sources
-from kraftlog.quorum.bounds import Bounds, Voting, interval
+from kraftlog.quorum.bounds import Bounds, Fate, Voting, interval
 from kraftlog.quorum.departures import Departures
+from kraftlog.quorum.divergence import Comparison, DifferingRun, replacing_epoch
 from kraftlog.quorum.ends import Witness, witnesses
 from kraftlog.quorum.logview import EpochStart, LogView, Transaction
 from kraftlog.quorum.snapshots import BEFORE_EPOCHS, SnapshotView
@@ -294,6 +295,26 @@ class Quorum(Departures):
         """The replica whose own records prove the lower bound; None where others do."""
         why = self.bounds.lower_reason
         return next((one.replica for one in self._proofs if one.why == why), None)
+
+    @cached_property
+    def never_committed(self) -> frozenset[str]:
+        """The replicas of whose uncommitted tail it is proven that none of it was committed: from
+        where it begins.
+        """
+        return frozenset(
+            comparison.one.label
+            for comparison, run in self._tail_beginnings
+            if self.fate(comparison, run) == Fate.UNCOMMITTED or self._is_shown(comparison, run)
+        )
+
+    def _is_shown(self, comparison: Comparison, run: DifferingRun) -> bool:
+        """Whether the other log proves that its own record is committed where a tail begins: whatever
+        leader came later had that one. Where somebody elected its leader who had lost the tail, it
+        shows nothing.
+        """
+        newer = replacing_epoch(comparison.one, comparison.other, run)
+        is_proven = comparison.other.label == self.proven_by and run.start < self.bounds.shown
+        return is_proven and bool(self.granted(newer)) and newer not in self._elected_forgetting
 
     @cached_property
     def _proofs(self) -> list[_Proof]:

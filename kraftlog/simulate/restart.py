@@ -26,7 +26,6 @@ from kraftlog.audit.triage import (
 from kraftlog.log import names
 from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
-from kraftlog.quorum.bounds import Fate
 from kraftlog.quorum.committed import committed_cut, returning
 from kraftlog.quorum.copy_times import copied_before, described_alone_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
@@ -532,7 +531,7 @@ class _Judge:
     def _contradicted(self, log: LogView) -> Iterator[tuple[Safety, str, int | None]]:
         """Differences from the other copies."""
         quorum, lower, end = self.quorum, self.quorum.bounds.lower, log.end_offset or 0
-        fates: list[tuple[int, Fate]] = []
+        tails: list[int] = []
         for comparison in quorum.differing:
             for run in comparison.runs if comparison.one is log else ():
                 other = comparison.other.label
@@ -542,7 +541,7 @@ class _Judge:
                     )
                     yield Safety.UNSAFE, why, run.start
                 elif quorum.is_tail(comparison, run):
-                    fates.append((run.start, quorum.fate(comparison, run)))
+                    tails.append(run.start)
                 elif is_undecided(quorum, comparison, run):
                     at = f"offset {run.start}, which is committed"
                     if run.start >= lower:
@@ -557,8 +556,8 @@ class _Judge:
             began = f"epoch {one.newer_epoch} began at offset {one.newer_start} by the leader-epoch-checkpoint of {other}"
             why = f"{began}, without its records of epoch {one.epoch} from offset {one.offset} on: a restart may cut them, or bring them back as the quorum's history"
             yield Safety.UNKNOWN, why, one.offset
-        elif fates:
-            start = min(start for start, _ in fates)
+        elif tails:
+            start = min(tails)
             below = " or below" if quorum.tail_hides(log.label) else ""
             cut = f"records from offset {start}{below} on are cut"
             back = returning(quorum, log.label)
@@ -566,7 +565,7 @@ class _Judge:
                 who = listed([called(quorum, one) for one in back.logs])
                 why = f"{cut}, or become the quorum's history: {back.by_whom} {who} could be elected with them"
                 yield Safety.UNKNOWN, why, start
-            elif (start, Fate.UNCOMMITTED) in fates:
+            elif log.label in quorum.never_committed:
                 yield Safety.LOSES, f"{cut}; {NEVER_COMMITTED}", start
             else:
                 yield Safety.UNKNOWN, f"{cut}, and may have been committed", start

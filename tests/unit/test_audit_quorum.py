@@ -276,12 +276,34 @@ def test_a_majority_that_got_a_tail_from_a_later_leader_has_not_committed_it(
 
 def test_whose_copies_may_tell_of_a_tail(tmp_path: Path) -> None:
     """First of all the one that is missing; those at hand are of another moment."""
-    shutil.copytree(DATA / "isolated" / "replicas", tmp_path / "in")
-    shutil.rmtree(tmp_path / "in" / "3")
-    (tmp_path / "in" / "2" / PARTITION / "quorum-state").unlink()
-    rows = rows_of(tmp_path / "in", "uncommitted_tail_diverged")
+    without_a_vote(tmp_path)
+    shutil.rmtree(tmp_path / "11")
+    log = quorum_of(tmp_path).by_label["1"]
+    row = log.rows[log.index_at(176) + 1]  # all that the new leader wrote behind its election
+    path = Path(log.path(row))
+    path.write_bytes(path.read_bytes()[: int(log.evidence.log.positions[row])])
+    rows = rows_of(tmp_path, "uncommitted_tail_diverged")
     told = " is not proven (a copy of voter 3 may tell, and so may those of voters 1 and 2, stopped and copied again): keep this folder"
     assert [told in row.message for row in rows] == [True, True]
+
+
+def test_what_a_leader_wrote_shows_that_no_tail_was_committed_before(tmp_path: Path) -> None:
+    """Whoever voter 2 may have voted for since: a later leader has the first record of epoch 2."""
+    without_a_vote(tmp_path)
+    rows = rows_of(tmp_path, "uncommitted_tail_diverged")
+    assert [one.evidence["is_proven_uncommitted"] for one in rows] == [True, True]
+    told = "None of it was committed (voters 1 and 3 elected the leader of epoch 2 without it)"
+    assert all(told in one.message for one in rows)
+    (broker,) = (one for one in restarts(quorum_of(tmp_path)) if one.replica == "12")
+    assert broker.safety == Safety.LOSES
+    assert broker.reason == "records from offset 176 on are cut; none of them was committed"
+
+
+def without_a_vote(root: Path) -> None:
+    """Two nodes whose log departed at offset 176, one without its vote, and a follower of the new leader."""
+    shutil.copytree(DATA / "isolated" / "replicas", root, dirs_exist_ok=True)
+    shutil.rmtree(root / "3")
+    (root / "2" / PARTITION / "quorum-state").unlink()
 
 
 def test_of_many_differences_the_first_ones_and_the_last_are_kept(
