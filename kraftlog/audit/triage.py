@@ -36,9 +36,13 @@ def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | No
 
 
 def intact_elsewhere(quorum: Quorum, label: str, start: int, end: int | None) -> list[str]:
-    """The other replicas whose logs hold offsets [start, end) without damage."""
+    """The other replicas whose logs hold offsets [start, end) without damage, and the same there: one
+    that has left the history by then holds others, unless this one has left it, too.
+    """
     end = start + 1 if end is None or end <= start else end
-    found = [one.label for one in quorum.peers if one.label != label and one.covers(start, end)]
+    has_left = quorum.leaves(label, end) < end
+    covering = (one.label for one in quorum.peers if one.label != label and one.covers(start, end))
+    found = [one for one in covering if has_left or quorum.leaves(one, end) == end]
     return sorted(found, key=natural)
 
 

@@ -335,6 +335,21 @@ def _(nodes: list[Node]) -> None:
         node.checkpoint(6, 1).unlink()
 
 
+@fault(
+    "log_start_covered", "critical", "1", 6,
+    says="replica 3 holds the records: put what kraftlog checkpoint 3 --at 10 --out",
+    also="uncommitted_tail_diverged",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What another one holds from offset 8 on is its tail: its state at 10 was never the quorum's."""
+    nodes[0].segment(0).unlink()
+    nodes[0].segment(6).unlink()
+    nodes[0].write([one for one in healthy_log() if one.base >= 10])
+    left = [Batch(at, 1, (NO_OP,), None, LATER) for at in (8, 9, 10)]
+    nodes[1].write([*healthy_log()[:6], *left])
+    nodes[1].epochs([(1, 0)])
+
+
 def _fetched(label: int, *, ahead: bool = True) -> Callable[[list[Node]], None]:
     """A node that has fetched a snapshot, and did not live to drop its old log."""
 
