@@ -78,8 +78,8 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
 
 def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
     """Whether a node may begin anew with an empty folder, by which it would vote for any node: it
-    has no vote, or the other voters that are whole, and begin soundly, are a majority without it. Of one that kept up
-    with the leader when that was described, a copy may be older, or may be missing.
+    has no vote, or the other voters that are whole, and begin soundly, are a majority without it. Of
+    one that kept up with the leader when that was described, a copy may be older, or may be missing.
     """
     end, up, unfit = _may_be_committed_with(quorum, log), kept_up(quorum), unfit_snapshots(quorum)
     whole = [
