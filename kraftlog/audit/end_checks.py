@@ -11,9 +11,9 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
-from kraftlog.audit.triage import fetch_again, holding, intact_elsewhere, replicas_text
+from kraftlog.audit.triage import fetch_again, holding, replicas_text
 from kraftlog.log import names
-from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
+from kraftlog.plain import natural, numbers, offsets_are, offsets_text, sentence, some
 from kraftlog.quorum.ends import Witness
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -175,14 +175,15 @@ def _holders(quorum: Quorum, log: LogView, end: int) -> list[str]:
     lost: dict[int, set[int]] = {}
     for at, epoch in known:
         lost.setdefault(at, set()).add(epoch)
-    held = [quorum.by_label[one] for one in intact_elsewhere(quorum, log.label, start, end)]
     held = [
-        one
-        for one in held
-        if all(int(one.epochs[one.index_at(at)]) in epochs for at, epochs in lost.items())
+        one.label
+        for one in quorum.peers
+        if one is not log
+        and one.covers(start, end)
+        and all(int(one.epochs[one.index_at(at)]) in epochs for at, epochs in lost.items())
     ]
     is_known = start in lost or quorum.leaves(log.label, start) < start
-    return [one.label for one in held if is_known or quorum.leaves(one.label, end) > start]
+    return sorted((one for one in held if is_known or quorum.leaves(one, end) > start), key=natural)
 
 
 def _beside(log: LogView, until: int) -> str:

@@ -411,6 +411,7 @@ def _who_covers(
         for one in quorum.peers
         if one is not log
         and one.allows_snapshot(at)
+        and quorum.confirmed(one.label, at) == at
         and any(a <= at <= b for a, b in Held.by(quorum, one).ranges)
     ]
     if makers:

@@ -36,9 +36,13 @@ def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | No
 
 
 def intact_elsewhere(quorum: Quorum, label: str, start: int, end: int | None) -> list[str]:
-    """The other replicas whose logs hold offsets [start, end) without damage."""
+    """The other replicas whose logs hold offsets [start, end) without damage, and the same there: one
+    that has left the history by then holds others, unless this one has left it, too.
+    """
     end = start + 1 if end is None or end <= start else end
-    found = [one.label for one in quorum.peers if one.label != label and one.covers(start, end)]
+    has_left = quorum.leaves(label, end) < end
+    covering = (one.label for one in quorum.peers if one.label != label and one.covers(start, end))
+    found = [one for one in covering if has_left or quorum.leaves(one, end) == end]
     return sorted(found, key=natural)
 
 
@@ -74,15 +78,19 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
 
 def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
     """Whether a node may begin anew with an empty folder, by which it would vote for any node: it
-    has no vote, or the other voters that are whole are a majority without it. Of one that kept up
-    with the leader when that was described, a copy may be older, or may be missing.
+    has no vote, or the other voters that are whole, and begin soundly, are a majority without it. Of
+    one that kept up with the leader when that was described, a copy may be older, or may be missing.
     """
-    end, up = _may_be_committed_with(quorum, log), kept_up(quorum)
+    end, up, unfit = _may_be_committed_with(quorum, log), kept_up(quorum), unfit_snapshots(quorum)
     whole = [
         voter
         for voter, copies in quorum.holders.items()
         if log not in copies
-        and any(_is_whole(quorum, one, 0 if voter in up else end) for one in copies)
+        and any(
+            _is_whole(quorum, one, 0 if voter in up else end)
+            and _begins_soundly(quorum, one, unfit)
+            for one in copies
+        )
     ]
     whole += [voter for voter in quorum.bounds.missing_voters if voter in up]
     return quorum.is_voter(log.evidence) is False or len(whole) >= quorum.bounds.majority

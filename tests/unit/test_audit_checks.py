@@ -335,6 +335,20 @@ def _(nodes: list[Node]) -> None:
         node.checkpoint(6, 1).unlink()
 
 
+@fault(
+    "log_start_covered", "critical", "3", 6,
+    says="replica 2 holds the records: put what kraftlog checkpoint 2 --at 10 --out DIR",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What node 1 holds from offset 8 on is its tail: its state at 10 never was the quorum's."""
+    nodes[2].segment(0).unlink()
+    nodes[2].segment(6).unlink()
+    nodes[2].write([one for one in healthy_log() if one.base >= 10])
+    tail = [Batch(at, 1, (NO_OP,), None, LATER) for at in (8, 9, 10)]
+    nodes[0].write([*healthy_log()[:6], *tail])
+    nodes[0].epochs([(1, 0)])
+
+
 def _fetched(label: int, *, ahead: bool = True) -> Callable[[list[Node]], None]:
     """A node that has fetched a snapshot, and did not live to drop its old log."""
 

@@ -98,6 +98,30 @@ def test_who_holds_offsets_intact(tmp_path: Path) -> None:
     assert intact_elsewhere(found, "3", 12, None) == []
 
 
+def test_who_holds_other_records_at_the_same_offsets(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    left = [Batch(at, 1, (NO_OP,), None, LATER) for at in (8, 9, 10)]
+    for node in (nodes[1], Node(tmp_path, 4)):
+        node.write([*healthy_log()[:6], *left])
+        node.epochs([(1, 0)])
+    overwrite(nodes[0].segment(6), AT[9] + 17, b"\xaa\xbb\xcc")
+    found = quorum_of(tmp_path)
+    # Nodes 2 and 4 carry a tail from offset 8 on, which they hold alike.
+    assert intact_elsewhere(found, "1", 7, 8) == ["2", "3", "4"]
+    assert intact_elsewhere(found, "1", 9, 10) == ["3"]
+    assert "4" in intact_elsewhere(found, "2", 9, 10)
+
+
+def test_no_log_is_fetched_from_who_may_give_a_damaged_snapshot(tmp_path: Path) -> None:
+    """Kafka 4.4: the leader sent the file as it lay, and the node that had been emptied died with it."""
+    nodes = quorum(tmp_path)
+    overwrite(nodes[0].segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
+    assert remedy(quorum_of(tmp_path), "1", 4, 6)[0].endswith("it fetches the log again.")
+    overwrite(nodes[1].checkpoint(6, 1), 80, b"\xaa\xbb\xcc")
+    told, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
+    assert "put the log folder of replica 3 in the place of its own" in told
+
+
 @pytest.mark.parametrize("copied", [(1, 2, 3), (1, 3), (3,)])
 @pytest.mark.parametrize(
     ("up", "is_whole"), [((1, 2), True), ((1, 2, 3), True), ((2, 3), False), ((), False)]

@@ -564,7 +564,7 @@ def _another_state(node: Node) -> None:
 @fault("snapshots_agree", "critical", "3", 6, also="log_start_covered",
        says="Nothing tells which of the two is right, and a node that loads the other one")  # fmt: skip
 @fault("log_start_covered", "critical", "2", 0, also="snapshots_agree",
-       says="No replica at hand has a sound one, or could give one. Set its log folder")  # fmt: skip
+       says="No replica at hand has a sound one, or could give one. Do not empty its log")  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """One file of an id against another, where the logs do not reach back: neither is to be taken."""
     for node in nodes:
