@@ -19,6 +19,7 @@ from kraftlog.commands.faults import fault_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.explain.subject import subjects_of
 from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, UNSEEN, find_replicas
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.explained import faults_in, moments_in
@@ -425,6 +426,15 @@ def test_a_lake_takes_figures_beyond_64_bits_as_null(tmp_path: Path) -> None:
     rows = run.lake.read("snapshots", ["replica", "end_offset", "interval_ms"]).to_pylist()
     told = {one["replica"]: one["interval_ms"] for one in rows if one["end_offset"] == 6}
     assert told == {"1": None, "2": 0, "3": None}
+
+
+def test_a_lake_explains_up_to_the_last_offset_that_there_can_be(tmp_path: Path) -> None:
+    quorum(tmp_path / "in")
+    run = run_of(tmp_path / "in", tmp_path / "lake")
+    decode(run)
+    materialize(run)
+    (asked,) = subjects_of(["offsets", f"10-{LAST_OFFSET}"])
+    assert [one.offset for one in moments_in(run.lake, asked)][-2:] == [10, 11]
 
 
 def test_a_lake_knows_what_could_not_be_read(tmp_path: Path) -> None:
