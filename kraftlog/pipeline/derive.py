@@ -89,4 +89,20 @@ def of_run(spec: TableSpec, rows: Rows, run_id: str) -> pa.Table:
     if isinstance(rows, pa.Table):
         return rows.append_column("run_id", repeated_text(run_id, rows.num_rows))
     held = [spec.as_text({"run_id": run_id, **row}) for row in rows]
-    return pa.Table.from_pylist(held, schema=spec.schema)
+    try:
+        return pa.Table.from_pylist(held, schema=spec.schema)
+    except (OverflowError, pa.ArrowInvalid):
+        fits = [
+            {one.name: _fitting(row.get(one.name), one.type) for one in spec.schema} for row in held
+        ]
+        return pa.Table.from_pylist(fits, schema=spec.schema)
+
+
+def _fitting(value: Any, kind: pa.DataType) -> Any:
+    """A value as its column can hold it; null for a number beyond 64 bits, such as what lies between
+    the times of two headers of which one is of no calendar.
+    """
+    try:
+        return pa.scalar(value, kind).as_py()
+    except (OverflowError, pa.ArrowInvalid):
+        return float(value) if pa.types.is_floating(kind) else None

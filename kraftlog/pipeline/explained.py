@@ -135,7 +135,7 @@ def moments_in(lake: Lake, subject: Subject) -> Iterator[Moment]:
         if one.change.after is not None or (one.lineage, one.offset) not in holes
     ]
     if is_range:
-        chosen = (ds.field("offset") >= subject.first) & (ds.field("offset") < subject.end)
+        chosen = (ds.field("offset") >= subject.first) & (ds.field("offset") <= subject.end - 1)
     else:
         unclear = sorted({one.told_by for one in found if one.is_unclear})
         chosen = ds.field("offset").isin(pa.array(unclear, pa.int64()))
@@ -339,7 +339,8 @@ def _filter(table: str, subject: Subject, ids: set[str]) -> ds.Expression | None
     if subject.kind == "offsets":
         begins = ds.field("valid_from_offset")
         ends = ds.field("valid_to_offset")
-        inside = [(one > subject.first) & (one <= subject.end) for one in (begins, ends)]
+        end = min(subject.end, names.LAST_OFFSET)
+        inside = [(one > subject.first) & (one <= end) for one in (begins, ends)]
         return reduce(or_, inside)
     if subject.kind in ("topic", "partition"):
         named = {

@@ -19,10 +19,12 @@ from kraftlog.commands.faults import fault_rows
 from kraftlog.decode.redaction import Redactor
 from kraftlog.explain.subject import subjects_of
 from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT, UNSEEN, find_replicas
+from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.storage import LocalBytes
 from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.explained import faults_in, moments_in
 from kraftlog.pipeline.materialize import materialize
+from kraftlog.pipeline.metrics import metrics
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 from kraftlog.simulate.plan_rows import Plans
@@ -34,12 +36,14 @@ from tests.in_process import run_of
 from tests.unit.audit_logs import (
     LIMITS,
     NO_OP,
+    START_MS,
     Batch,
     Node,
     audit,
     healthy_log,
     leader_change,
     quorum,
+    snapshot,
     topic,
 )
 from tests.unit.faults.table import AT, END_POSITION, LATER
@@ -405,6 +409,32 @@ def test_a_lake_takes_times_of_no_calendar(tmp_path: Path) -> None:
     materialize(run)
     (created,) = moments_in(run.lake, subjects_of(["topic", "d"])[0])
     assert moment(created.timestamp) is None
+
+
+def test_a_lake_takes_figures_beyond_64_bits_as_null(tmp_path: Path) -> None:
+    """What lies between the first and the last time that a header can tell is more than a column holds."""
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for node, ms in zip(
+        quorum(tmp_path / "in"), ((1 << 63) - 1, -(1 << 63), START_MS), strict=True
+    ):
+        node.checkpoint(3, 1).write_bytes(snapshot(stored[:1], 1, -(1 << 63)))
+        node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, ms))
+    run = run_of(tmp_path / "in", tmp_path / "lake")
+    decode(run)
+    materialize(run)
+    metrics(run)
+    rows = run.lake.read("snapshots", ["replica", "end_offset", "interval_ms"]).to_pylist()
+    told = {one["replica"]: one["interval_ms"] for one in rows if one["end_offset"] == 6}
+    assert told == {"1": None, "2": 0, "3": None}
+
+
+def test_a_lake_explains_up_to_the_last_offset_that_there_can_be(tmp_path: Path) -> None:
+    quorum(tmp_path / "in")
+    run = run_of(tmp_path / "in", tmp_path / "lake")
+    decode(run)
+    materialize(run)
+    (asked,) = subjects_of(["offsets", f"10-{LAST_OFFSET}"])
+    assert [one.offset for one in moments_in(run.lake, asked)][-2:] == [10, 11]
 
 
 def test_a_lake_knows_what_could_not_be_read(tmp_path: Path) -> None:
