@@ -2,19 +2,16 @@
 
 In: any text. Out: the same without what drives a terminal; `tell` prints it on stderr, where all
 that is no row of an answer goes. `in_line` is for errors of stores, which come in several lines and
-colours. `json_text` is JSON that every reader takes. `sentence`, `counted` and `offsets_text` are the
-small change of all sentences.
+colours. `sentence`, `counted` and `offsets_text` are the small change of all sentences.
 """
 
-import json
-import math
 import os
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import IO, Any
+from typing import IO
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
@@ -30,29 +27,6 @@ def printable(text: str) -> str:
     replacement character stands for each.
     """
     return _UNPRINTABLE.sub("\ufffd", text)
-
-
-def json_text(value: Any, **how: Any) -> str:
-    """A value as JSON. What is no number there is text, as Kafka's tools and Spark write it."""
-    try:
-        return json.dumps(value, allow_nan=False, **how)
-    except ValueError:
-        return json.dumps(_in_numbers(value), **how)
-
-
-def _in_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _in_numbers(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_in_numbers(one) for one in value]
-    return json_number(value) if isinstance(value, float) else value
-
-
-def json_number(value: float) -> float | str:
-    """A number, or NaN and the infinities, which JSON does not know, as text."""
-    if math.isfinite(value):
-        return value
-    return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
 
 
 def sentence(text: str) -> str:

@@ -5,6 +5,7 @@ widths of a block of rows. Rows that are too wide for the terminal stand one bel
 per column.
 """
 
+import json
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +17,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from kraftlog.plain import json_text, printable
+from kraftlog.plain import printable
 from kraftlog.relations import Row
 from kraftlog.report.terminal import console_on
 
@@ -41,7 +42,7 @@ def _print_json(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
     """ASCII only: a value that holds one of Unicode's line separators must not break the line."""
     count = 0
     for row in rows:
-        out.write(json_text(row, separators=(",", ":"), default=_plain) + "\n")
+        out.write(json.dumps(row, separators=(",", ":"), default=_plain) + "\n")
         count += 1
     return count
 
@@ -148,5 +149,5 @@ def _cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, dict | list):
-        value = json_text(value, ensure_ascii=False, separators=(",", ":"))
+        value = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return printable(str(value))

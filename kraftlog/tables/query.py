@@ -6,6 +6,7 @@ file and no network by itself: what it reads comes through delta-rs and Arrow.
 """
 
 import base64
+import math
 import re
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
@@ -16,7 +17,6 @@ import pyarrow as pa
 
 from kraftlog.errors import UsageError
 from kraftlog.log.stores import side_by_side
-from kraftlog.plain import json_number
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.place import lake_at
 
@@ -98,11 +98,11 @@ def _plain(value: Any) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, float):
-        return json_number(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     return value.isoformat() if isinstance(value, date) else str(value)
 

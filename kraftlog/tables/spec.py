@@ -13,7 +13,6 @@ from functools import cache
 import pyarrow as pa
 
 from kraftlog import relations
-from kraftlog.plain import json_text
 from kraftlog.quorum.detect import TYPE_COUNTS
 from kraftlog.relations import BOOL, INT, LONG, TEXT, TIMESTAMP, Relation, Row, column
 from kraftlog.state.history import history_tables
@@ -56,7 +55,7 @@ class TableSpec:
         """A row as the table holds it: of JSON, objects by their keys, and lists as they are told."""
         given = {name: row[name] for name in self.json if row[name] is not None}
         return row | {
-            name: json_text(value, sort_keys=not isinstance(value, list), default=str)
+            name: json.dumps(value, sort_keys=not isinstance(value, list), default=str)
             for name, value in given.items()
         }
 

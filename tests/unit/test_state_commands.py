@@ -5,7 +5,6 @@ refuse.
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import struct
 from datetime import UTC, datetime
@@ -21,7 +20,6 @@ from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from tests.golden.cases import Replica
 from tests.property.engines import flipped
-from tests.unit.audit_logs import START_MS, Batch, quorum, quota
 
 Printed = pytest.CaptureFixture[str]
 LIVE = Replica("steady-live", "14")
@@ -47,28 +45,6 @@ def test_state_at_the_end(capsys: Printed) -> None:
         for row in LIVE.image()
     ]
     assert given == wanted
-
-
-def test_a_number_that_is_none_in_json_is_text_as_kafka_writes_it(
-    tmp_path: Path, capsys: Printed
-) -> None:
-    """A quota of NaN or without limit, as Kafka takes it from a client: its dump tool quotes both."""
-    node = quorum(tmp_path)[0]
-    for end, value in enumerate((1.0, -math.inf, math.inf, math.nan), 12):
-        node.append(Batch(end, 2, (quota("ann", value),), None, START_MS + 20_000))
-    for command, count in (
-        (("records", node.home, "--type", "CLIENT_QUOTA_RECORD"), 4),
-        (("state", node.home, "--type", "CLIENT_QUOTA_RECORD"), 1),
-        (("diff", f"{node.home}@13", node.home), 1),
-        (("explain", "quota", "user/ann", "--input", node.home), 4),
-    ):
-        assert run(*command, "--format", "json") == 0
-        printed = capsys.readouterr().out
-        assert (
-            len([json.loads(one, parse_constant=pytest.fail) for one in printed.splitlines()])
-            == count
-        )
-        assert '"NaN"' in printed
 
 
 def test_state_tells_what_it_could_not_take(tmp_path: Path, capsys: Printed) -> None:
