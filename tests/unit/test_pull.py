@@ -777,18 +777,27 @@ def test_a_log_that_begins_with_an_epoch_of_its_own(tmp_path: Path) -> None:
 
 
 def audit_beside_the_live_quorum(
-    high_watermark: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    high_watermark: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    written: int | None = None,
 ) -> str:
-    """One node's disk, which has an uncommitted end, beside the pulled leader."""
-    other = Golden("isolated", "1").folder
+    """One node's disk, which has an uncommitted end, beside the pulled leader, who has `written` up to
+    an offset, else all.
+    """
+    other, roots = tmp_path / "leader", tmp_path / "roots"
+    shutil.copytree(Golden("isolated", "1").folder, other)
+    if written is not None:
+        kept = [raw for _, end, raw in batches(other / PARTITION) if end <= written]
+        (other / PARTITION / f"{0:020}.log").write_bytes(b"".join(kept))
     meta = (other / "meta.properties").read_text()
     cluster_id = meta.split("cluster.id=")[1].splitlines()[0]
     controller = FakeController(other, cluster_id, high_watermark=high_watermark)
     with serving(controller) as address:
-        assert pull(address, tmp_path / "live") == 0
-    shutil.copytree(ISOLATED, tmp_path / "2")
+        assert pull(address, roots / "live") == 0
+    shutil.copytree(ISOLATED, roots / "2")
     capsys.readouterr()
-    main(["audit", "--input", str(tmp_path)])
+    main(["audit", "--input", str(roots)])
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -811,8 +820,17 @@ def test_a_disk_beside_the_live_quorum_is_judged_for_certain(
 def test_a_high_watermark_below_the_divergence_proves_nothing_of_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = audit_beside_the_live_quorum(176, tmp_path, capsys)
+    """Nor does a leader that has written no more than its election."""
+    told = audit_beside_the_live_quorum(176, tmp_path, capsys, written=177)
     assert "Whether any of it was committed is not proven" in told
+    assert "exactly" not in told
+
+
+def test_what_the_live_leader_wrote_proves_more_than_its_high_watermark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = audit_beside_the_live_quorum(176, tmp_path, capsys)
+    assert "None of it was committed (voters 1 and 3 elected the leader of epoch 2" in told
     assert "exactly" not in told
 
 
