@@ -11,9 +11,9 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
-from kraftlog.audit.triage import fetch_again, holding, replicas_text
+from kraftlog.audit.triage import covering, fetch_again, holding, replicas_text
 from kraftlog.log import names
-from kraftlog.plain import natural, numbers, offsets_are, offsets_text, sentence, some
+from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
 from kraftlog.quorum.ends import Witness
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -177,13 +177,11 @@ def _holders(quorum: Quorum, log: LogView, end: int) -> list[str]:
         lost.setdefault(at, set()).add(epoch)
     held = [
         one.label
-        for one in quorum.peers
-        if one is not log
-        and one.covers(start, end)
-        and all(int(one.epochs[one.index_at(at)]) in epochs for at, epochs in lost.items())
+        for one in covering(quorum, log.label, start, end)
+        if all(int(one.epochs[one.index_at(at)]) in epochs for at, epochs in lost.items())
     ]
     is_known = start in lost or quorum.leaves(log.label, start) < start
-    return sorted((one for one in held if is_known or quorum.leaves(one, end) > start), key=natural)
+    return [one for one in held if is_known or quorum.leaves(one, end) > start]
 
 
 def _beside(log: LogView, until: int) -> str:

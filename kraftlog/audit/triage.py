@@ -41,9 +41,14 @@ def intact_elsewhere(quorum: Quorum, label: str, start: int, end: int | None) ->
     """
     end = start + 1 if end is None or end <= start else end
     has_left = quorum.leaves(label, end) < end
-    covering = (one.label for one in quorum.peers if one.label != label and one.covers(start, end))
-    found = [one for one in covering if has_left or quorum.leaves(one, end) == end]
-    return sorted(found, key=natural)
+    held = (one.label for one in covering(quorum, label, start, end))
+    return [one for one in held if has_left or quorum.leaves(one, end) == end]
+
+
+def covering(quorum: Quorum, label: str, start: int, end: int) -> list[LogView]:
+    """The other replicas' logs that hold any records at all offsets [start, end), by their labels."""
+    held = (one for one in quorum.peers if one.label != label and one.covers(start, end))
+    return sorted(held, key=lambda one: natural(one.label))
 
 
 def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str, dict[str, Any]]:

@@ -354,6 +354,13 @@ class AtHand:
         return told | {epoch: one for log in self.peers for epoch, one in log.leaders.items()}
 
     @cached_property
+    def followed(self) -> frozenset[int]:
+        """The nodes that some node follows as the leader of the newest epoch, by its quorum-state."""
+        states = (log.evidence.state_file for log in self.peers)
+        newest = max(self.leaders, default=None)
+        return frozenset(one.leader_id for one in states if one and one.leader_epoch == newest)
+
+    @cached_property
     def leading_log(self) -> LogView | None:
         """The copy of who leads the newest epoch that a log holds, the furthest where there are
         several; the newest log where there is none, or nothing at hand says who leads.

@@ -199,20 +199,13 @@ def excused_winners(quorum: Quorum) -> dict[str, int]:
     }
 
 
-def followed(quorum: Quorum) -> frozenset[int]:
-    """The nodes that some node follows as the leader of the newest epoch, by its quorum-state."""
-    states = (log.evidence.state_file for log in quorum.peers)
-    newest = max(quorum.leaders, default=None)
-    return frozenset(one.leader_id for one in states if one and one.leader_epoch == newest)
-
-
 def is_set_back(quorum: Quorum, log: LogView) -> bool:
     """Whether other nodes still follow one as their leader, which its copy knows nothing of: if its
     disk is as old, the first answer of theirs ends it. Source: KafkaRaftClient.hasConsistentLeader.
     """
     state = log.evidence.state_file
     is_older = state is None or state.leader_epoch < max(quorum.leaders, default=0)
-    return is_older and log.evidence.node_id in followed(quorum)
+    return is_older and log.evidence.node_id in quorum.followed
 
 
 def knows_its_vote(quorum: Quorum, log: LogView) -> bool:

@@ -40,7 +40,6 @@ from kraftlog.quorum.shortfalls import (
     alone_from,
     beyond_voters,
     excused_winners,
-    followed,
     forgotten_vote,
     has_lost_its_end,
     is_excused,
@@ -146,7 +145,6 @@ class _Judge:
         lambda self: frozenset(one.log.label for one in stuck(self.quorum))
     )
     _ends = cached_property[frozenset[Cut]](lambda self: frozenset(cuts_of(self.quorum)))
-    _followed = cached_property[frozenset[int]](lambda self: followed(self.quorum))
     _unlearned = cached_property[dict[str, tuple[User, ...]]](
         lambda self: lost_by_loading(self.quorum)
     )
@@ -188,7 +186,7 @@ class _Judge:
         if log.label in self._stuck:
             return "it tries to join and does not arrive: do first what controllers_catch_up says"
         has_forgotten = log.evidence.quorum_state is None and self._no_leader is None
-        if has_forgotten and log.evidence.node_id in self._followed:
+        if has_forgotten and log.evidence.node_id in self.quorum.followed:
             return "other nodes still follow it as their leader, which it has forgotten, so that it would end with an exception, and they may too: start it when another one leads"
         return None
 
