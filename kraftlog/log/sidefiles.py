@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-import javaproperties
 import numpy as np
 import numpy.typing as npt
 
@@ -46,6 +45,9 @@ class QuorumState:
 
 def read_properties(raw: bytes) -> dict[str, str]:
     """A Java properties file in any of the ways in which people write them."""
+    # Who decodes records reads no properties, and would wait for its parser of XML and of URLs.
+    import javaproperties
+
     if len(_CONTINUED.findall(raw)) > _CONTINUED_LIMIT:
         raise ValueError(f"over {_CONTINUED_LIMIT:,} lines are continued on the next one")
     try:
