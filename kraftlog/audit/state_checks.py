@@ -523,7 +523,8 @@ MASS_DELETION = state_check(
     advice="""Ask whoever was at work at that time. The state right before it is still there:
     `kraftlog state PATH --at OFFSET` shows it, `kraftlog diff` what went. Create again what is still
     wanted; or, where nothing that came later is, `kraftlog recover` with `--at` that offset writes a quorum of that
-    state, with a plan of what it leaves out.""",
+    state, with a plan of what it leaves out. That gives back topics, not their records: those are only on brokers
+    that were down meanwhile, as long as these do not start. The plan says how to save them.""",
 )  # fmt: skip
 
 RECORD_REPLAYS = state_check(
