@@ -12,7 +12,7 @@ from typing import Any
 from kraftlog.explain.words import TopicNames, is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.plain import counted, host_port, listed, numbers, offsets_text, some, voters_text
-from kraftlog.recover.kit import NewVoter, node_commands
+from kraftlog.recover.kit import SKIPPED_PRODUCER_IDS, NewVoter, node_commands
 from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
@@ -313,7 +313,8 @@ def _kept_lines(found: Recovered) -> list[str]:
         "",
         f"Topics: {', '.join(names) or 'none'}.",
         "",
-        "Controllers register again when they start. Brokers keep their old registrations until they register again.",
+        "Controllers register again when they start. Brokers keep their old registrations until they register again. "
+        f"Producer ids go on {SKIPPED_PRODUCER_IDS:,} further: the old quorum may have given out some that no copy tells of.",
     ]
 
 

@@ -61,7 +61,7 @@ def image_in(folder: Path) -> Image:
 
 
 @pytest.mark.parametrize("case, best", [("isolated", "1"), ("offline", "2"), ("steady-live", "2")])
-def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers(
+def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers_and_producer_ids(
     case: str, best: str, tmp_path: Path
 ) -> None:
     plan = recover(DATA / case / "replicas", tmp_path / "new")
@@ -69,9 +69,19 @@ def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers(
     expected = [
         canonical_text(row)
         for row in Replica(case, best).image()
-        if row["type"] != "REGISTER_CONTROLLER_RECORD"
+        if row["type"] not in ("REGISTER_CONTROLLER_RECORD", "PRODUCER_IDS_RECORD")
     ]
-    assert canonical_lines(image.state) == expected
+    ids = [
+        row["data"] for row in Replica(case, best).image() if row["type"] == "PRODUCER_IDS_RECORD"
+    ]
+    lines = canonical_lines(image.state)
+    told = [one for one in lines if "PRODUCER_IDS_RECORD" in one]
+    assert [one for one in lines if one not in told] == expected
+    before = ids[0]["nextProducerId"] if ids else 0
+    assert image.state.get("producer_ids", ()) == {
+        "brokerId": -1, "brokerEpoch": -1, "nextProducerId": before + 1_000_000_000,
+    }  # fmt: skip
+    assert len(told) == 1
     assert image.end_offset == plan["end_offset"]
     voters = {key: row["endpoints"][0] for key, row in image.state.rows("voters").items()}
     assert voters == {
@@ -459,6 +469,20 @@ def test_brokers_that_did_more_than_the_state_tells_do_not_all_start_at_once(
     assert "6. Start first only the brokers that ran until the old quorum ended, with" in texts[10]
     assert "replicas in sync are those of offset 10" in texts[10]
     assert "--election-type unclean" in texts[10]
+
+
+@pytest.mark.parametrize(
+    "known, following", [((1 << 62), (1 << 62) + 10**9), ((1 << 63) - 9, (1 << 63) - 9)]
+)
+def test_no_producer_id_is_given_out_twice(known: int, following: int, tmp_path: Path) -> None:
+    """Kafka 4.3.1 acknowledged the first record of a producer that got an id again, and wrote none."""
+    for one in quorum(tmp_path / "copies"):
+        one.append(Batch(12, 2, (producer_ids(known),), None, LATER))
+    recover(tmp_path / "copies", tmp_path / "new")
+    state = image_in(tmp_path / "new" / "7").state
+    assert state.rows("producer_ids")[()]["nextProducerId"] == following
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert "Producer ids go on 1,000,000,000 further" in text
 
 
 def test_topics_whose_deletion_is_left_out_are_told_with_what_became_of_their_records(
