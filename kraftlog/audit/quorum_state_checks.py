@@ -4,7 +4,7 @@ Source: KIP-595, KIP-853, KIP-630 "Changes to Leader Election", KAFKA-16526, KAF
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,8 @@ from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, membe
     are KRaftVoters records, nodes count by nothing else: an old quorum-state is not told, and
     controller.quorum.voters at level info, as nodes still look for a leader there.""",
     advice="""Find the unfinished change and finish it on all nodes before any of them restarts.
+    A static list of voters cannot be changed so: Kafka before 3.8 starts no node whose quorum-state
+    has other voters. Put the old ones back, and keep that file.
     Where the describe names other voters, copy those. At level info, set
     controller.quorum.bootstrap.servers instead.""",
 )  # fmt: skip
@@ -105,10 +107,20 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
             by_ids[one.ids].append(one)
         yield from (_places_row(same, counts) for ids, same in by_ids.items() if ids != counts.ids)
         return
+    groups: dict[tuple[object, ...], list[VoterSet]] = defaultdict(list)
     for one in (*voter_sources.by_quorum_state(replicas), *configured):
-        votes = quorum.is_voter(quorum.by_label[one.replica].evidence)
         if one.ids != counts.ids:
-            yield _set_row(one, counts, votes is not False)
+            node = quorum.by_label[one.replica].evidence
+            alike = (
+                one.replica
+                if one.source != VOTERS
+                else (one.ids, voter_sources.has_other_setting(node))
+            )
+            groups[one.source, quorum.is_voter(node) is not False, alike].append(one)
+    for (_, votes, _), same in groups.items():
+        node = quorum.by_label[same[0].replica].evidence
+        refused = same[0].source == VOTERS and voter_sources.has_other_setting(node)
+        yield _set_row(same[0], counts, bool(votes), same, refused)
 
 
 def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
@@ -127,8 +139,16 @@ def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
     )
 
 
-def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRow:
-    """`counts_votes` is whether a node counts majorities by the first set."""
+def _set_row(
+    one: VoterSet,
+    other: VoterSet,
+    counts_votes: bool = True,
+    same: Sequence[VoterSet] = (),
+    refused: bool = False,
+) -> BadRow:
+    """`counts_votes` is whether a node counts majorities by the first set; `same` are all nodes that
+    have it, where they are told together, and `refused` whether Kafka before 3.8 starts none of them.
+    """
     apart = disjoint_majorities(one.members, other.members) if counts_votes else None
     mine, theirs = (one.members, other.members), (other.members, one.members)
     two = (
@@ -142,17 +162,28 @@ def _set_row(one: VoterSet, other: VoterSet, counts_votes: bool = True) -> BadRo
         so = "This node has no vote: no majority is counted by that."
         if one.source == VOTERS:
             so += " It looks for a leader at those nodes when it starts: name those that vote now."
+    labels = [each.replica for each in same] or [one.replica]
+    place = f"the {one.source} of {replicas_text(labels)}" if len(labels) > 1 else one.place
+    if refused:
+        so += f" {_REFUSED}{_KEEP if counts_votes else ''}"
     return BadRow(
         one.replica,
-        f"The voters are {members_text(one.ids, *mine)} by {one.place}. But they are {members_text(other.ids, *theirs)} by {other.place}. {so}",
+        f"The voters are {members_text(one.ids, *mine)} by {place}. But they are {members_text(other.ids, *theirs)} by {other.place}. {so}",
         one.path,
         offset=one.offset,
         other_replica=other.replica if other.replica != one.replica else None,
         evidence={
             **_both(one, other),
             "disjoint_majorities": [list(ids) for ids in apart or ()],
+            **({"replicas": labels} if len(labels) > 1 else {}),
         },
     )
+
+
+_REFUSED = (
+    "Kafka before 3.8 does not start so: put the voters of quorum-state back in that setting."
+)
+_KEEP = " Do not delete quorum-state, as the error of Kafka proposes: the vote is lost with it."
 
 
 def _both(one: VoterSet, other: VoterSet) -> dict[str, Any]:

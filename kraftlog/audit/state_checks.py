@@ -488,8 +488,8 @@ PRODUCER_IDS_INCREASE = state_check(
     action="origin",
     meaning="""The next producer id goes back, or stays. Producers are given ids that others use,
     and brokers may drop their records as duplicates. A controller stops at that record.""",
-    advice="""Stop new producers until a block above the former value has been allocated. Find out
-    which controller wrote the record.""",
+    advice="""Stop new producers, and find out which controller wrote the record. Kafka has no tool
+    that raises the next id: a new quorum of kraftlog recover passes over a billion of them.""",
 )  # fmt: skip
 
 
@@ -502,7 +502,7 @@ def _producer_ids(step: Incoming) -> Iterator[Said]:
         goes = f"goes back from {was} to {now}" if now < was else f"is {now} once more"
         yield Said(
             f"The next producer id {goes} at offset {step.offset}, and a controller that replays that record stops with an exception. "
-            f"Producers will get ids that others use, and brokers may drop their records as duplicates. Raise the next id above {was} before producers start.",
+            f"Producers will get ids that others use, and brokers may drop their records as duplicates. A new quorum of kraftlog recover gives out ids far above {was}.",
             {"previous": was, "next": now, "stops": CONTROLLERS},
             f"the next producer id {goes}",
         )
@@ -523,7 +523,8 @@ MASS_DELETION = state_check(
     advice="""Ask whoever was at work at that time. The state right before it is still there:
     `kraftlog state PATH --at OFFSET` shows it, `kraftlog diff` what went. Create again what is still
     wanted; or, where nothing that came later is, `kraftlog recover` with `--at` that offset writes a quorum of that
-    state, with a plan of what it leaves out.""",
+    state, with a plan of what it leaves out. That gives back topics, not their records: those are only on brokers
+    that were down meanwhile, as long as these do not start. The plan says how to save them.""",
 )  # fmt: skip
 
 RECORD_REPLAYS = state_check(

@@ -52,6 +52,7 @@ _ON_FAULT = tuple(one for one in _DECLARED if isinstance(one, FaultRule))
 _TYPES = {type for one in _ON_RECORD for type in one.types}
 _TABLES = {one.table for one in _ON_ROW}
 
+_RECORDS_LEFT = "Start no broker that was down meanwhile: it may still have their records. "
 _TOLD_ELSEWHERE = frozenset({"transaction", "unknown_record"})
 
 
@@ -604,11 +605,12 @@ class Rules(Watcher):
         first = window.first_offset
         what = TABLE[window.table].noun[1]
         names = some(window.names, told_of(window.names), window.removed)
+        kept = _RECORDS_LEFT if window.table == "topics" else ""
         told = Issue(
             state_checks.MASS_DELETION.name,
             f"{window.removed} of {window.total} {what} were removed between offsets {first} and {window.last_offset}: {names}. "
             "If nobody meant it, stop the controllers now. "
-            f"The state before offset {first} is still there: kraftlog recover --at {first} builds a quorum from it.",
+            f"{kept}The state before offset {first} is still there: kraftlog recover --at {first} builds a quorum from it.",
             {
                 "kind": window.table,
                 "names": window.names,

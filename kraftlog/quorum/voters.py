@@ -165,6 +165,15 @@ def by_configuration(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:
             yield VoterSet(members, settings.VOTERS, one.label, file.path, None, (0, 0))
 
 
+def has_other_setting(one: ReplicaEvidence) -> bool:
+    """Whether a node's quorum-state of version 0 names other voters than its settings do: Kafka
+    before 3.8 ends with "Configured voter set … is different from the voter set read from the state
+    file" (seen of Kafka 3.7.2; KAFKA-16526).
+    """
+    states = [state.ids for state in by_quorum_state([one])]
+    return any(setting.ids not in states for setting in by_configuration([one]) if states)
+
+
 def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
     """The set that each log's newest LeaderChange record names; Kafka has no other source in an
     old copy without side files.

@@ -26,6 +26,13 @@ from kraftlog.state.declare import Data
 from kraftlog.state.image import Image
 
 DYNAMIC_VOTERS = 1
+SKIPPED_PRODUCER_IDS = 1_000_000_000
+"""So many producer ids are passed over. The old quorum may have given out ids that no copy tells of: a
+broker takes the first records of who gets one again for repetitions, acknowledges them and writes
+none (seen of Kafka 4.3.1; KAFKA-15552).
+"""
+_MOST_PRODUCER_IDS = (1 << 63) - SKIPPED_PRODUCER_IDS
+"""An int64 is left with as many for the new quorum."""
 """The kraft.version from which on records name the voters."""
 CONFIG = "SERVER_PROPERTIES_OF_{}"
 METADATA_FOLDER = "METADATA_LOG_DIR_OF_{}"
@@ -89,7 +96,7 @@ def _voter(text: str) -> NewVoter:
 
 
 def new_image(image: Image, voters: Sequence[NewVoter], listener: str) -> Image:
-    """The image with the new voters instead of the old ones."""
+    """The image with the new voters instead of the old ones, and producer ids that are new."""
     state = image.state.fork()
     for table in ("voters", "controllers"):
         for key in state.keys(table, ()):
@@ -97,6 +104,10 @@ def new_image(image: Image, voters: Sequence[NewVoter], listener: str) -> Image:
     state.set("kraft_version", (), {"version": 0, "kRaftVersion": DYNAMIC_VOTERS})
     for one in voters:
         state.set("voters", (one.id, one.directory_id), one.record(listener))
+    known = (state.get("producer_ids", ()) or {}).get("nextProducerId", 0)
+    following = max(known, min(known + SKIPPED_PRODUCER_IDS, _MOST_PRODUCER_IDS))
+    ids = {"brokerId": -1, "brokerEpoch": -1, "nextProducerId": following}
+    state.set("producer_ids", (), ids)
     return replace(image, state=state)
 
 

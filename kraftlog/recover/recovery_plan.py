@@ -12,7 +12,7 @@ from typing import Any
 from kraftlog.explain.words import TopicNames, is_move, sentences
 from kraftlog.log.names import LOG_FOLDER
 from kraftlog.plain import counted, host_port, listed, numbers, offsets_text, some, voters_text
-from kraftlog.recover.kit import NewVoter, node_commands
+from kraftlog.recover.kit import SKIPPED_PRODUCER_IDS, NewVoter, node_commands
 from kraftlog.recover.source import Cause, LeftOut, Recovered
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
@@ -180,6 +180,28 @@ def notes(found: Recovered) -> Iterator[str]:
         yield f"The checkpoints lack a part of the state: {losses_text(unwritten)}."
 
 
+def may_be_older(found: Recovered) -> bool:
+    """Whether the old quorum may have gone on after this state: then its brokers have done what the
+    state does not tell.
+    """
+    upper = found.bounds.upper
+    return upper is None or upper > found.image.end_offset
+
+
+def there_again(found: Recovered) -> list[str]:
+    """The topics of the image that records which are left out have deleted. What was never committed
+    no broker has done.
+    """
+    gone = {
+        each.key
+        for one in found.left_out
+        for each in one.changes
+        if one.cause != Cause.UNCOMMITTED and each.table == "topics" and each.after is None
+    }
+    topics = found.image.state.rows("topics").items()
+    return sorted(value["name"] for key, value in topics if key in gone)
+
+
 def _combined(found: Recovered, voters: Sequence[NewVoter]) -> Iterator[str]:
     """A node of both roles may have its metadata log in a directory with data, whose id stays."""
     directories = {one.id: one.directories for one in found.brokers}
@@ -207,6 +229,7 @@ def plan_values(
         "missing_voters": list(found.bounds.missing_voters),
         "kept": kept(found),
         "topics": sorted(value["name"] for value in image.state.rows("topics").values()),
+        "topics_there_again": there_again(found),
         "lost": [
             {
                 "replicas": [one.replica for one in group.held],
@@ -290,7 +313,8 @@ def _kept_lines(found: Recovered) -> list[str]:
         "",
         f"Topics: {', '.join(names) or 'none'}.",
         "",
-        "Controllers register again when they start. Brokers keep their old registrations until they register again.",
+        "Controllers register again when they start. Brokers keep their old registrations until they register again. "
+        f"Producer ids go on {SKIPPED_PRODUCER_IDS:,} further: the old quorum may have given out some that no copy tells of.",
     ]
 
 
@@ -319,9 +343,28 @@ def _lost_lines(found: Recovered) -> list[str]:
         if group.moved:
             moved = counted(len(group.moved), "partition")
             again = f"leader and replicas in sync of {moved} (see plan.json)"
-            lines += ["", f"What the cluster sets again by itself: {again}."]
+            is_done = group.held[0].cause != Cause.UNCOMMITTED
+            whose = (
+                "What brokers have gone by since"
+                if is_done
+                else "What the cluster sets again by itself"
+            )
+            lines += ["", f"{whose}: {again}.{' Step 6 goes by that.' if is_done else ''}"]
         lines.append("")
-    return lines
+    return [*lines, *_again_lines(found)]
+
+
+def _again_lines(found: Recovered) -> list[str]:
+    """Topics whose deletion is left out, but which brokers have deleted."""
+    names = there_again(found)
+    if not names:
+        return []
+    return [
+        f"There again: {some(names, TOLD)}. Brokers that ran have deleted {'its' if len(names) == 1 else 'their'} records. "
+        "Such a broker may lead a partition all the same, and the others then cut theirs to nothing. "
+        "Before any broker starts, copy the folders of these partitions from a broker that was down then, and still has them, to those that have not.",
+        "",
+    ]
 
 
 def _committed(group: Lacking) -> str:
@@ -335,6 +378,34 @@ def _committed(group: Lacking) -> str:
     )
 
 
+_STRAY = (
+    " When a broker starts, it renames the folders of topics that are not under Kept to -stray, and before Kafka 3.7 it deletes them. "
+    "Copy them first, if their records are still wanted."
+)
+
+
+def _broker_lines(found: Recovered, bootstrap: str) -> list[str]:
+    """How the brokers start. A state that is older than what they did can make one lead that lacks
+    what others have: they cut their records to its end (seen of Kafka 4.3.1).
+    """
+    older = may_be_older(found)
+    which = (
+        "first only the brokers that ran until the old quorum ended," if older else "the brokers"
+    )
+    lines = [
+        f"6. Start {which} with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
+        "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default)."
+    ]
+    if older:
+        lines[0] += (
+            f" Leaders and replicas in sync are those of offset {found.image.end_offset}. "
+            "A broker that stopped or fell behind after that could lead, and the others would cut acknowledged records to its end. "
+            "So start the other brokers only when each partition of the first ones has a leader. "
+            "Where it has none, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
+        )
+    return lines
+
+
 def _steps(
     found: Recovered, voters: Sequence[NewVoter], cluster_id: str, listener: str
 ) -> list[str]:
@@ -345,7 +416,8 @@ def _steps(
         "",
         "1. Stop every controller of the old quorum for good. A node that starts from an old copy under the same cluster id begins a second history. Keep all old folders.",
         "2. Stop the brokers. Their data stays, and so does the `meta.properties` of a node that is a broker alone. "
-        f"Set only the folder `{LOG_FOLDER}` aside: a metadata log that is ahead of the new one would be refused.",
+        f"Set only the folder `{LOG_FOLDER}` aside: a metadata log that is ahead of the new one would be refused."
+        f"{_STRAY if may_be_older(found) else ''}",
         "3. Set up each node, as the user that Kafka runs as. The files of the voters hold credentials in clear text: keep their owner and mode. "
         "Each command runs only if the one before it succeeded. What is old goes to a folder beside the log directory. "
         "Where that user may not make one there, make it as root first, and give it to that user. "
@@ -376,8 +448,7 @@ def _steps(
         *(never if is_older else ()),
         "",
         f"5. Start the controllers. One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {addresses[0]} describe --status`.",
-        f"6. Start the brokers with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
-        "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default).",
+        *_broker_lines(found, bootstrap),
         "7. Create again what is lost and still wanted, and run `kraftlog audit` over new copies.",
     ]
     return lines

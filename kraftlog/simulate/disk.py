@@ -30,6 +30,7 @@ from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voters import has_other_setting
 from kraftlog.simulate.boot import BadRecord, Disk, SnapshotFile
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.state.tables import BEGIN
@@ -85,6 +86,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
             *_notes(log, end),
             *map(_not_found, misnamed),
             *_without_vote(quorum, log),
+            *_with_other_voters(quorum, one),
             *_beside(quorum, log),
         ),
         tuple(_issues(one.log, log.contents, _NEWER)),
@@ -298,6 +300,11 @@ def _beside(quorum: Quorum, log: LogView) -> Iterator[str]:
     others = [one.label for one in disks if one is not log and one.evidence.node_id == node]
     if node is not None and log in disks and others:
         yield f"{listed(others)} {'is' if len(others) == 1 else 'are'} of node {node} as well: start it with one of these folders only"
+
+
+def _with_other_voters(quorum: Quorum, one: ReplicaEvidence) -> Iterator[str]:
+    if quorum.recorded_voters is None and has_other_setting(one):
+        yield "its controller.quorum.voters names other voters than its quorum-state, and Kafka before 3.8 does not start so"
 
 
 def _without_vote(quorum: Quorum, log: LogView) -> Iterator[str]:

@@ -31,8 +31,10 @@ from tests.unit.audit_logs import (
     healthy_state,
     producer_ids,
     quorum,
+    remove_topic,
     replace_batch,
     snapshot,
+    stopped,
     topic,
 )
 from tests.unit.faults.ends import of_another_quorum, went_on_from_backups, went_on_without
@@ -59,7 +61,7 @@ def image_in(folder: Path) -> Image:
 
 
 @pytest.mark.parametrize("case, best", [("isolated", "1"), ("offline", "2"), ("steady-live", "2")])
-def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers(
+def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers_and_producer_ids(
     case: str, best: str, tmp_path: Path
 ) -> None:
     plan = recover(DATA / case / "replicas", tmp_path / "new")
@@ -67,9 +69,19 @@ def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers(
     expected = [
         canonical_text(row)
         for row in Replica(case, best).image()
-        if row["type"] != "REGISTER_CONTROLLER_RECORD"
+        if row["type"] not in ("REGISTER_CONTROLLER_RECORD", "PRODUCER_IDS_RECORD")
     ]
-    assert canonical_lines(image.state) == expected
+    ids = [
+        row["data"] for row in Replica(case, best).image() if row["type"] == "PRODUCER_IDS_RECORD"
+    ]
+    lines = canonical_lines(image.state)
+    told = [one for one in lines if "PRODUCER_IDS_RECORD" in one]
+    assert [one for one in lines if one not in told] == expected
+    before = ids[0]["nextProducerId"] if ids else 0
+    assert image.state.get("producer_ids", ()) == {
+        "brokerId": -1, "brokerEpoch": -1, "nextProducerId": before + 1_000_000_000,
+    }  # fmt: skip
+    assert len(told) == 1
     assert image.end_offset == plan["end_offset"]
     voters = {key: row["endpoints"][0] for key, row in image.state.rows("voters").items()}
     assert voters == {
@@ -431,6 +443,69 @@ def test_an_open_transaction_is_named_and_what_is_committed_is_not_unknown(tmp_p
     assert Cause.ASKED in text
     assert "open transaction" not in text
     assert "from offset 12 on was committed" not in text
+
+
+LED_BY_MISTAKE = "the others would cut acknowledged records to its end"
+STRAY = "it renames the folders of topics that are not under Kept to -stray"
+
+
+def test_brokers_that_did_more_than_the_state_tells_do_not_all_start_at_once(
+    tmp_path: Path,
+) -> None:
+    """A real broker that had stopped, or had deleted a topic, leads by an older state, and the others
+    cut what they hold to its end (Kafka 4.3.1): tests/kafka/test_recover.py.
+    """
+    for one in quorum(tmp_path / "copies"):
+        stopped(one, 12)
+    texts = {}
+    for at in (12, 10):
+        out = tmp_path / f"new{at}"
+        plan = recover(tmp_path / "copies", out, "--at", str(at))
+        assert plan["upper_offset"] == 12
+        texts[at] = (out / "plan.md").read_text(encoding="utf-8")
+    assert [LED_BY_MISTAKE in texts[at] for at in (12, 10)] == [False, True]
+    assert [STRAY in texts[at] for at in (12, 10)] == [False, True]
+    assert "6. Start the brokers with" in texts[12]
+    assert "6. Start first only the brokers that ran until the old quorum ended, with" in texts[10]
+    assert "replicas in sync are those of offset 10" in texts[10]
+    assert "--election-type unclean" in texts[10]
+
+
+@pytest.mark.parametrize(
+    "known, following", [((1 << 62), (1 << 62) + 10**9), ((1 << 63) - 9, (1 << 63) - 9)]
+)
+def test_no_producer_id_is_given_out_twice(known: int, following: int, tmp_path: Path) -> None:
+    """Kafka 4.3.1 acknowledged the first record of a producer that got an id again, and wrote none."""
+    for one in quorum(tmp_path / "copies"):
+        one.append(Batch(12, 2, (producer_ids(known),), None, LATER))
+    recover(tmp_path / "copies", tmp_path / "new")
+    state = image_in(tmp_path / "new" / "7").state
+    assert state.rows("producer_ids")[()]["nextProducerId"] == following
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert "Producer ids go on 1,000,000,000 further" in text
+
+
+def test_topics_whose_deletion_is_left_out_are_told_with_what_became_of_their_records(
+    tmp_path: Path,
+) -> None:
+    for one in quorum(tmp_path / "copies"):
+        one.append(Batch(12, 2, (remove_topic(1),), None, LATER))
+        one.append(Batch(13, 2, (topic("d", 4), remove_topic(4)), None, LATER))
+    plan = recover(tmp_path / "copies", tmp_path / "new", "--at", "12")
+    assert plan["topics_there_again"] == ["a"]
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert "There again: a. Brokers that ran have deleted its records." in text
+    assert "copy the folders of these partitions from a broker that was down then" in text
+    whole = recover(tmp_path / "copies", tmp_path / "whole")
+    assert whole["topics_there_again"] == []
+    assert "There again" not in (tmp_path / "whole" / "plan.md").read_text(encoding="utf-8")
+
+
+def test_what_was_never_committed_no_broker_has_done(tmp_path: Path) -> None:
+    """The dead leader deleted a topic, and moved partitions: nobody knows of that."""
+    plan = recover(DATA / "isolated" / "replicas", tmp_path / "new")
+    assert any("base-2" in one and "is removed" in one for one in plan["lost"][0]["objects"])
+    assert plan["topics_there_again"] == []
 
 
 def test_old_files_are_set_aside_and_nothing_is_put_over_them(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaProducer
 
 from kraftlog.cli import main
 from kraftlog.log.directory import find_replicas
@@ -33,7 +34,7 @@ BROKER = 11
 def set_up(quorum: kafka_quorum.Quorum, new: Path, commands: dict[str, list[str]]) -> None:
     """Run the plan's commands for each node, as they are written but for the folders' names."""
     for node in quorum.nodes.values():
-        node.data.mkdir(parents=True)
+        node.data.mkdir(parents=True, exist_ok=True)
         quorum.configure(node)
         places = {
             f"METADATA_LOG_DIR_OF_{node.id}": node.data,
@@ -103,3 +104,37 @@ def test_three_controllers_and_a_broker_start_from_it_and_go_on(
     before, now = (one.state.get("brokers", (BROKER,)) for one in (start, after))
     assert now["incarnationId"] != before["incarnationId"]
     assert now["logDirs"] == before["logDirs"]  # so that its partitions are still on its disk
+
+
+def written(quorum: kafka_quorum.Quorum, count: int) -> list[int]:
+    """The offsets at which a new idempotent producer's records are acknowledged, one by one."""
+    at = quorum.nodes[BROKER].address("BROKER")
+    producer = KafkaProducer(bootstrap_servers=[at], acks="all", enable_idempotence=True)
+    try:
+        return [producer.send("kept", b"%d" % one).get(60).offset for one in range(count)]
+    finally:
+        producer.close()
+
+
+def test_a_producer_of_the_new_quorum_is_not_taken_for_one_of_the_old(tmp_path: Path) -> None:
+    """The copy is from before the first producer. With its id given out again, the broker took the
+    first new record for the old one: it acknowledged offset 0, and wrote nothing.
+    """
+    quorum = kafka_quorum.made(tmp_path / "nodes", controllers=1, brokers=1)
+    with kafka_quorum.started(quorum):
+        with kafka_quorum.operator(quorum) as operator:
+            operator.do("create", "kept", "11")
+            quorum.wait(lambda: (quorum.nodes[BROKER].data / "kept-0").exists(), "a folder")
+        copy = quorum.capture(tmp_path / "copy", 1, is_live=True)
+        assert written(quorum, 1) == [0]
+    controller, new = quorum.nodes[1], tmp_path / "new"
+    voter = f"1@{controller.address('CONTROLLER')}:{controller.directory_id}"
+    assert main(["recover", "--input", str(copy), "--out", str(new), "--voters", voter]) == 0
+    plan = json.loads((new / "plan.json").read_text(encoding="utf-8"))
+    (quorum.nodes[BROKER].folder / "node.log").unlink()
+    set_up(quorum, new, plan["commands"])
+    try:
+        quorum.start()
+        assert written(quorum, 3) == [1, 2, 3]
+    finally:
+        quorum.stop()

@@ -293,6 +293,20 @@ def test_kafka_opens_no_file_of_two_gibibytes(tmp_path: Path) -> None:
     assert [one.unreadable for one in disk(tmp_path).snapshots] != [told]
 
 
+def test_a_static_voter_set_that_was_changed_is_a_note(tmp_path: Path) -> None:
+    """Kafka 3.7.2 ends with "Configured voter set: [1, 2, 3] is different from the voter set read
+    from the state file: [1]"; 3.9.1 starts on the same disk.
+    """
+    node = quorum(tmp_path)[0]
+    settings = node.home / "server.properties"
+    told = "its controller.quorum.voters names other voters than its quorum-state, and Kafka before 3.8 does not start so"
+    for more, notes in (("", ()), (",4@d:9093", (told,))):
+        settings.write_text(f"controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093{more}\n")
+        assert disk(tmp_path).notes == notes
+    node.quorum_state(leaderId=2, leaderEpoch=2, currentVoters=[])
+    assert disk(tmp_path).notes == ()
+
+
 def without_vote(node: Node, root: Path, voters: tuple[int, ...]) -> tuple[str, ...]:
     node.checkpoint(6, 1).write_bytes(snapshot([], 1, START_MS, voters=voters))
     return disk(root).notes

@@ -269,7 +269,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     "voter_sets_agree": {
         "voters": [[(int, str, None)]], "other_voters": [[(int, str, None)]], "source": str,
         "other_source": str,
-        "disjoint_majorities": [[int]], "looking": [str], "stops": str,
+        "disjoint_majorities": [[int]], "looking": [str], "replicas": [str], "stops": str,
         "same_bytes_on": [str], "other_bytes_on": [str],
     },
     "voters_present": {

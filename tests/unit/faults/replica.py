@@ -129,6 +129,27 @@ for _named, _known, _says in (
     )
 
 
+def _scaled_out(static: str) -> Damage:
+    """The settings of two nodes of a static quorum, none of which any quorum-state knows."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes[1:]:
+            text = f"controller.quorum.voters={static}\n"
+            (node.home / "server.properties").write_text(text)
+
+    return damage
+
+
+fault(
+    "voter_sets_agree", "warning", "2", sound=_scaled_out("1@a:9093,2@b:9093,3@c:9093"),
+    says="of replicas 2 and 3. But they are 1, 2 and 3 by the quorum-state of replica 1.",
+)(_scaled_out("1@a:9093,2@b:9093,3@c:9093,4@d:9093,5@e:9093"))  # fmt: skip
+fault(
+    "voter_sets_agree", "warning", "2", sound=_scaled_out("1@a:9093,2@b:9093,3@c:9093"),
+    says="Kafka before 3.8 does not start so: put the voters of quorum-state back in that setting.",
+)(_scaled_out("1@a:9093,2@b:9093,3@c:9093,4@d:9093"))  # fmt: skip
+
+
 def _voters_by_files(nodes: list[Node], static: str) -> None:
     """A quorum that was static: node 3 was removed, and nothing was written to quorum-state since."""
     for node in nodes:
