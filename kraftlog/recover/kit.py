@@ -26,6 +26,7 @@ from kraftlog.state.declare import Data
 from kraftlog.state.image import Image
 
 DYNAMIC_VOTERS = 1
+"""The kraft.version from which on records name the voters."""
 SKIPPED_PRODUCER_IDS = 1_000_000_000
 """So many producer ids are passed over. The old quorum may have given out ids that no copy tells of: a
 broker takes the first records of who gets one again for repetitions, acknowledges them and writes
@@ -33,7 +34,6 @@ none (seen of Kafka 4.3.1; KAFKA-15552).
 """
 _MOST_PRODUCER_IDS = (1 << 63) - SKIPPED_PRODUCER_IDS
 """An int64 is left with as many for the new quorum."""
-"""The kraft.version from which on records name the voters."""
 CONFIG = "SERVER_PROPERTIES_OF_{}"
 METADATA_FOLDER = "METADATA_LOG_DIR_OF_{}"
 DATA_FOLDER = "LOG_DIR_OF_{}"
