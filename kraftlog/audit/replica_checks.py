@@ -13,7 +13,13 @@ from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
-from kraftlog.audit.triage import called, put_in_place, replacement, votes_left_out
+from kraftlog.audit.triage import (
+    called,
+    fetch_again,
+    put_in_place,
+    replacement,
+    votes_left_out,
+)
 from kraftlog.plain import listed, numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import Candidate, candidates, committed_cut, whole_snapshot
 from kraftlog.quorum.copy_times import described_alone_from
@@ -23,10 +29,11 @@ from kraftlog.quorum.pairs import undecided_beside
 from kraftlog.quorum.settings import FETCH_TIMEOUT, LOWER, UPPER, VOTER_SET
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
+    after_a_leader,
     beyond_voters,
     is_excused,
-    is_set_back,
     knows_its_vote,
+    leads_alone,
     led_beyond,
     lost_end,
     too_few_hold,
@@ -191,7 +198,8 @@ def _committed_voters(quorum: Quorum) -> Coverage:
     there; or no copy holds all of that any more.""",
     advice="""Where voters are down, start first the one that the finding names, or else one that holds
     the committed offsets, with only as many others as make a majority with it, and wait until it
-    leads. Do not start only the voters that the finding lists. Where no voter holds them any more, the
+    leads. Do not start only the voters that the finding lists, and none whose own log names no other voter:
+    it leads by itself at each start, and others follow it. Where no voter holds them any more, the
     finding names a copy or a snapshot to start from, or kraftlog recover. At level warning, compare the times of the copies,
     and copy those voters again. At level info nothing needs to be done, unless
     log_end_lost is told of the same voter.""",
@@ -233,7 +241,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             severity = "warning"
             text += f" Run {most[1]} of this lake read its log up to offset {most[0]}: the disk was set back, or this copy is older than that run. {_SET_BACK}"
         elif explained:
-            text += f" {_excused_words(quorum, one.lacks_from, them)}"
+            text += f" {_excused_words(quorum, one.log, one.lacks_from, them)}"
         elif is_apart:
             text += f" {_OF_ANOTHER_HISTORY}"
         elif quorum.witnesses(one.log):
@@ -277,10 +285,11 @@ def _once_cut(quorum: Quorum, lacking: Candidate) -> list[int]:
     their logs at a damaged batch.
     """
     lacks = lacking.lacks_from or 0
+    first = ((log, log.missing_start or next(iter(log.holes), None)) for log in quorum.electors)
     holed = {
         log.evidence.node_id or 0
-        for log in quorum.electors
-        if log.holes and max(log.holes[0].start, quorum.own_snapshot_end(log.label)) <= lacks
+        for log, hole in first
+        if hole is not None and max(hole.start, quorum.own_snapshot_end(log.label)) <= lacks
     } - lacking.granting
     again = candidates(quorum, holed) if holed else ()
     return sorted(holed) if any(one.wins and one.log is lacking.log for one in again) else []
@@ -294,8 +303,11 @@ _OF_ANOTHER_HISTORY = "It holds another history there: see the finding of commit
 def _start_first(quorum: Quorum, lacking: LogView, them: str) -> str:
     """In which order voters that are down start, so that none is elected without what is committed:
     fewer others than a majority elect nobody by themselves. Of two folders of one node nobody knows
-    which is the one that runs. One that has lost more behind what is committed waits for that.
+    which is the one that runs. One that has lost more behind what is committed waits for that, and
+    one that would lead by itself never starts with its log.
     """
+    if leads_alone(quorum, lacking):
+        return _never_with_its_log(quorum, lacking)
     sound = _undamaged_voters(quorum)
     if not sound:
         return _if_none_holds(quorum, lacking, them)
@@ -303,11 +315,19 @@ def _start_first(quorum: Quorum, lacking: LogView, them: str) -> str:
     if first is None:
         why = _speaks_against(quorum, sound[0])
         return f"{sentence(called(quorum, sound[0]))} holds {them}, but {why}."
-    held = (one for copies in quorum.holders.values() for one in copies)
-    late = [called(quorum, one) for one in held if is_set_back(quorum, one)]
+    waiting = [one for one in quorum.electors if one.label in after_a_leader(quorum)]
+    never = [called(quorum, one) for one in waiting if leads_alone(quorum, one)]
+    late = [called(quorum, one) for one in waiting if not leads_alone(quorum, one)]
     rest = f"the rest, {listed(late)} among them," if late else "the rest"
     todo = f"start {called(quorum, first)} first, then only as many others as make a majority with it, and {rest} when it leads"
-    return f"If the voters are down, {todo}.{_held_beyond(quorum, first)}"
+    out = f" Leave {listed(never)} out of it, by its own finding." if never else ""
+    return f"If the voters are down, {todo}.{out}{_held_beyond(quorum, first)}"
+
+
+def _never_with_its_log(quorum: Quorum, log: LogView) -> str:
+    """What is to be done about a disk that makes its node a quorum of its own."""
+    todo, _ = fetch_again(quorum, log.label)
+    return f"Its own log names no other voter: each start makes it the leader at once, also while another one leads. Do not start it with this log. {todo}"
 
 
 def _held_beyond(quorum: Quorum, first: LogView) -> str:
@@ -358,7 +378,7 @@ def _if_none_holds(quorum: Quorum, lacking: LogView, them: str) -> str:
     return f"No voter at hand is whole and holds {them}: before this one starts, put {best.evidence.name} of replica {best.replica} into its log folder."
 
 
-def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:
+def _excused_words(quorum: Quorum, log: LogView, lacks_from: int, them: str) -> str:
     """What is to be done about a copy that was taken before what it lacks, or whose node lost it."""
     copied = f"It was copied, or last written, before offset {lacks_from}"
     if unheld_from(quorum) is not None:
@@ -366,7 +386,12 @@ def _excused_words(quorum: Quorum, lacks_from: int, them: str) -> str:
     whole = [one for one in _undamaged_voters(quorum) if _speaks_against(quorum, one) is None]
     if quorum.pulled is not None or not whole:
         return f"{copied}: what it lacks comes from the leader."
-    return f"{copied}: if it runs, it has fetched {them} since; if it is down, start {called(quorum, whole[0])} first."
+    if leads_alone(quorum, log):
+        return (
+            f"{copied}: if it runs, it has fetched {them} since. {_never_with_its_log(quorum, log)}"
+        )
+    then = ", and it when another one leads" if log.label in after_a_leader(quorum) else ""
+    return f"{copied}: if it runs, it has fetched {them} since; if it is down, start {called(quorum, whole[0])} first{then}."
 
 
 def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:

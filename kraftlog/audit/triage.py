@@ -69,16 +69,30 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
         where, folders = f"replica {snapshot.replica}", "both folders"
         if snapshot.replica == label:
             where, folders = "this replica", "this folder"
+        kept, asks = _keep(quorum, label, start, folders, "this node")
         return (
-            f"No other log at hand holds the same offsets intact, but a snapshot holds the state after them: {snapshot.evidence.name} of {where}. "
-            f"Keep a copy of {folders} before this node starts.",
-            {"held_intact_by": [], "covered_by_snapshot": snapshot.path},
+            f"No other log at hand holds the same offsets intact, but a snapshot holds the state after them: {snapshot.evidence.name} of {where}. {kept}",
+            {"held_intact_by": [], "covered_by_snapshot": snapshot.path, **asks},
         )
+    kept, asks = _keep(quorum, label, start, "this folder", "the node")
     return (
-        "No other replica at hand holds the same offsets intact. "
-        "Keep a copy of this folder before the node starts.",
-        {"held_intact_by": []},
+        f"No other replica at hand holds the same offsets intact. {kept}",
+        {"held_intact_by": [], **asks},
     )
+
+
+def _keep(
+    quorum: Quorum, label: str, start: int, folders: str, node: str
+) -> tuple[str, dict[str, ActionKey]]:
+    """What is to be kept of a log that no other one stands for, and what else is to be done: a voter
+    that starts without what is committed votes for who lacks it, too.
+    """
+    log = quorum.by_label[label]
+    committed = min(quorum.bounds.lower, log.end_offset or 0)
+    if not quorum.is_voter(log.evidence) or max(start, quorum.own_snapshot_end(label)) >= committed:
+        return f"Keep a copy of {folders} before {node} starts.", {}
+    todo, asks = fetch_again(quorum, label)
+    return f"Keep a copy of {folders}. {todo}", asks
 
 
 def may_be_emptied(quorum: Quorum, log: LogView) -> bool:

@@ -208,6 +208,33 @@ def is_set_back(quorum: Quorum, log: LogView) -> bool:
     return is_older and log.evidence.node_id in quorum.followed
 
 
+def leads_alone(quorum: Quorum, log: LogView) -> bool:
+    """Whether a copy's own log names no voter but its node, where the quorum has others: each start of
+    it makes that the leader, also while another one leads, and who hears of it later follows it.
+    Source: KafkaRaftClient.initialize, QuorumState.isOnlyVoter.
+    """
+    named = quorum.electorates[log.label]
+    return len(named) == 1 < len(
+        quorum.voter_set.ids if quorum.voter_set else ()
+    ) and quorum.is_among(named, log.evidence)
+
+
+def after_a_leader(quorum: Quorum) -> frozenset[str]:
+    """The voters' copies whose nodes start when another one leads: who was set back, and is followed;
+    and who lacks what is committed, and is elected by its own log's voters with fewer votes than
+    who holds it needs, so that a majority that is just one has these, too.
+    """
+    held = (log for copies in quorum.holders.values() for log in copies)
+    set_back = {log.label for log in held if is_set_back(quorum, log)}
+    return frozenset(set_back).union(
+        one.log.label
+        for one in candidates(quorum)
+        if one.wins and one.lacks_from is not None
+        if len({node for node, _ in quorum.electorates[one.log.label]}) // 2 + 1
+        < quorum.bounds.majority
+    )
+
+
 def knows_its_vote(quorum: Quorum, log: LogView) -> bool:
     """Whether a copy's quorum-state is there, and nothing at hand tells that it is one of before."""
     state = log.evidence.state_file

@@ -37,14 +37,15 @@ from kraftlog.quorum.pairs import is_undecided, undecided_beside
 from kraftlog.quorum.scram import User, lost_by_loading
 from kraftlog.quorum.shortfalls import (
     WrittenAlone,
+    after_a_leader,
     alone_from,
     beyond_voters,
     excused_winners,
     forgotten_vote,
     has_lost_its_end,
     is_excused,
-    is_set_back,
     keeping_up_now,
+    leads_alone,
     led_beyond,
     lost_end,
     too_few_hold,
@@ -139,6 +140,7 @@ class _Judge:
     _too_few = cached_property[frozenset[str]](lambda self: too_few_hold(self.quorum))
     _written_alone = cached_property[WrittenAlone | None](lambda self: written_alone(self.quorum))
     _excused = cached_property[dict[str, int]](lambda self: excused_winners(self.quorum))
+    _late = cached_property[frozenset[str]](lambda self: after_a_leader(self.quorum))
     _whole = cached_property[list[LogView]](lambda self: whole_voters(self.quorum))
     _unheld = cached_property[int | None](lambda self: unheld_from(self.quorum))
     _stuck = cached_property[frozenset[str]](
@@ -604,12 +606,14 @@ class _Judge:
         if log.label in self._excused and self._whole:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
             copied = f"it was copied, or last written, before offset {lacks}"
-            then = ", and it when another one leads" if is_set_back(self.quorum, log) else ""
-            return f"{lost} if it runs: {copied}, and has fetched that since{unseen}; if it is down, start {first} first{then}{self._meanwhile(log)}"
+            then = ", and it when another one leads" if log.label in self._late else ""
+            todo = f"start {first} first{then}"
+            if leads_alone(self.quorum, log):
+                todo = "do not start it with this log, which names no other voter, so that it leads at once"
+            return f"{lost} if it runs: {copied}, and has fetched that since{unseen}; if it is down, {todo}{self._meanwhile(log)}"
         if end < lower:
-            if_down = (
-                is_set_back(self.quorum, log) * "; if it is down, start it when another one leads"
-            )
+            is_late = log.label in self._late
+            if_down = is_late * "; if it is down, start it when another one leads"
             return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{if_down}{self._meanwhile(log)}"
         alone = alone_from(self.quorum, log)
         if alone is not None:

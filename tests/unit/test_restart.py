@@ -1462,6 +1462,38 @@ def test_who_holds_what_copies_or_disks_lack_starts_first(tmp_path: Path) -> Non
     assert (found["2"].reason, found["3"].reason) == (why + leads + only, why), "node 2 leads"
 
 
+def test_whose_own_log_names_no_other_voter_does_not_start_with_it(tmp_path: Path) -> None:
+    """A real node of Kafka 4.3.1, from a quorum begun with --standalone, had its folder put back from
+    before the others joined. It led epoch 2 by itself; started again, epoch 9, beside a leader of
+    epoch 8: the others followed it, and cut what they had committed, or ended.
+    """
+    nodes = behind_a_snapshot(tmp_path)
+    nodes[0].append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    stored = [healthy_log()[1], healthy_log()[3]]
+    alone = snapshot(stored, 1, START_MS + 3_000, voters=[3])
+    for node in nodes:
+        node.checkpoint(6, 1).write_bytes(alone)
+    found = answers(tmp_path)
+    never = "; if it is down, do not start it with this log, which names no other voter, so that it leads at once"
+    assert (never in found["3"].reason, never in found["1"].reason) == (True, False)
+    assert "start controller" not in found["3"].reason
+
+
+def test_who_is_elected_by_fewer_starts_when_another_one_leads(tmp_path: Path) -> None:
+    """Two of three voters, put back from before two more had joined, elected each other in two of
+    four starts of Kafka 4.3.1, although the one that held all was started first.
+    """
+    nodes = behind_a_snapshot(tmp_path)
+    nodes[0].append(voters_batch(12, 2, 1, 2, 3, 4, 5, ms=LATER))
+    stored = [healthy_log()[1], healthy_log()[3]]
+    three = snapshot(stored, 1, START_MS + 3_000, voters=[1, 2, 3])
+    for node in nodes:
+        node.checkpoint(6, 1).write_bytes(three)
+    found = answers(tmp_path)
+    late = "if it is down, start controller 1 first, and it when another one leads"
+    assert [late in found[one].reason for one in "123"] == [False, True, True]
+
+
 @pytest.mark.parametrize("forgets, first", [(1, 4), (4, 1)])
 def test_of_two_that_hold_it_the_one_that_knows_its_vote_starts_first(
     tmp_path: Path, forgets: int, first: int

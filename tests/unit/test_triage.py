@@ -13,6 +13,7 @@ from kraftlog.audit.triage import (
     and_more,
     at_same_place,
     called,
+    fetch_again,
     head,
     holding,
     intact_elsewhere,
@@ -169,6 +170,9 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
     told = {"held_intact_by": [], "covered_by_snapshot": path}
     overwrite(nodes[0].segment(0), AT[4] + 17, b"\xaa\xbb\xcc")
     found = quorum_of(tmp_path)
+    kept, asks = fetch_again(found, "1")
+    assert kept.startswith("Do not empty its log folder")
+    assert asks == {"asks": "stop"}
     for label, whose, folders in (
         ("1", "this replica", "this folder"),
         ("2", "replica 1", "both folders"),
@@ -176,17 +180,14 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
         covered = (
             "No other log at hand holds the same offsets intact, but a snapshot holds the state "
             f"after them: {nodes[0].checkpoint(6, 1).name} of {whose}. "
-            f"Keep a copy of {folders} before this node starts."
+            f"Keep a copy of {folders}. {kept}"
         )
         for end in (6, 5, None):
-            assert remedy(found, label, 4, end) == (covered, told), (label, end)
-    nothing = (
-        "No other replica at hand holds the same offsets intact. Keep a copy of this folder before "
-        "the node starts.",
-        {"held_intact_by": []},
-    )
-    assert remedy(found, "1", 4, 7) == nothing
-    assert remedy(found, "1", 12, None) == nothing
+            assert remedy(found, label, 4, end) == (covered, told | asks), (label, end)
+    none = "No other replica at hand holds the same offsets intact. Keep a copy of this folder"
+    assert remedy(found, "1", 4, 7) == (f"{none}. {kept}", {"held_intact_by": [], **asks})
+    behind = (f"{none} before the node starts.", {"held_intact_by": []})
+    assert remedy(found, "1", 12, None) == behind
 
 
 @pytest.mark.parametrize("lost", ["hole", "bad bytes", "vote", "old vote", "other bytes", "end"])
@@ -246,6 +247,25 @@ def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
     words, evidence = remedy(quorum_of(tmp_path), "1", 6, 7)
     assert evidence["covered_by_snapshot"] == str(nodes[1].checkpoint(12, 2))
     assert f"{nodes[1].checkpoint(12, 2).name} of replica 2. Keep a copy of both" in words
+
+
+def test_a_voter_that_begins_with_a_snapshot_of_before_is_replaced(tmp_path: Path) -> None:
+    """Kafka 4.1.1 cut such a log at its first batch and began with the node's own older snapshot. It
+    voted for a voter that lagged, and 34 committed records were cut from the log of the third one.
+    With a snapshot of all that is committed it votes for nobody who lacks that.
+    """
+    nodes = quorum(tmp_path)
+    overwrite(nodes[0].segment(0), 17, b"\xaa\xbb\xcc")
+    for node in nodes[1:]:
+        node.segment(0).unlink()
+    words, _ = remedy(quorum_of(tmp_path), "1", 0, 1)
+    assert words.endswith(
+        "Keep a copy of this folder. Set its log folder aside, and start the node when the others have a leader: it fetches the log again."
+    )
+    whole = snapshot(healthy_state(), 2, healthy_log()[-1].ms)
+    nodes[0].checkpoint(12, 2).write_bytes(whole)
+    words, _ = remedy(quorum_of(tmp_path), "1", 0, 1)
+    assert words.endswith("Keep a copy of this folder before this node starts.")
 
 
 def test_what_others_hold_at_the_same_place(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.unit.audit_logs import (
     replace_batch,
     snapshot,
     topic,
+    voters_batch,
 )
 from tests.unit.faults.cases import elections, free, joiner, settings
 from tests.unit.faults.health import (
@@ -489,7 +490,7 @@ def cut_at(ms: int) -> Damage:
 
 fault(
     "voter_holds_committed_data", "info", "2", 6, sound=on_its_disks,
-    says="if it runs, it has fetched them since; if it is down, start controller 1 first.",
+    says="if it runs, it has fetched them since; if it is down, start controller 1 first, and it when another one leads.",
 )(cut_at(START_MS + 3_999))  # fmt: skip
 fault(
     "voter_holds_committed_data", "critical", "3", 6, sound=on_its_disks,
@@ -505,6 +506,73 @@ def _(nodes: list[Node]) -> None:
     """Since Kafka 4.1 it ends, at each start, with the first answer of who follows it as its leader."""
     cut_at(START_MS + 4_000)(nodes)
     (nodes[0].folder / "quorum-state").unlink()
+
+
+def grown(nodes: list[Node]) -> None:
+    """The quorum began with voter 1 alone, and the others joined it."""
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for node in nodes:
+        node.append(voters_batch(FIRST, 2, 1, 2, 3, ms=LATER))
+        node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3_000, voters=[1]))
+
+
+def _set_back_to_one(nodes: list[Node]) -> None:
+    """The disk of voter 1 is one of before that: each start makes it the leader of itself."""
+    cut(nodes[0])
+    nodes[0].epochs([(1, 0)])
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=1)
+
+
+fault(
+    "voter_holds_committed_data", "critical", "1", 6, sound=grown,
+    says="Do not start it with this log. Set its log folder aside, and start the node when the others have a leader: it fetches the log again.",
+)(lambda nodes: (grown(nodes), _set_back_to_one(nodes)))  # fmt: skip
+
+
+def _grown_and_on(nodes: list[Node]) -> None:
+    """A snapshot of voter 3 tells how far the three have committed."""
+    grown(nodes)
+    for node in nodes:
+        node.append(Batch(13, 2, (NO_OP,), None, LATER))
+    stored = snapshot(healthy_state(), 2, LATER, voters=[1, 2, 3])
+    nodes[2].checkpoint(14, 2).write_bytes(stored)
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "2", 13, also="voter_holds_committed_data",
+    says="and the rest when it leads. Leave controller 1 out of it, by its own finding.",
+    sound=_grown_and_on,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Voter 2 lags as well: who is started first must not meet the one that leads itself."""
+    _grown_and_on(nodes)
+    _set_back_to_one(nodes)
+    path = nodes[1].segment(6)
+    path.write_bytes(path.read_bytes()[: -len(Batch(13, 2, (NO_OP,)).raw())])
+
+
+def _grown_to_five(nodes: list[Node]) -> None:
+    """Voters 1, 2 and 3 were joined by 4 and 5, of which no copy is at hand."""
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for node in nodes:
+        node.append(voters_batch(FIRST, 2, 1, 2, 3, 4, 5, ms=LATER))
+        node.checkpoint(6, 1).write_bytes(snapshot(stored, 1, START_MS + 3_000, voters=[1, 2, 3]))
+
+
+@fault(
+    "voter_holds_committed_data", "critical", "3", 6, sound=_grown_to_five,
+    also="voter_holds_committed_data",
+    says="then only as many others as make a majority with it, and the rest, controller 2 and controller 3 among them, when it leads.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Two of them were set back: they are a majority of three, and who holds all needs two of four."""
+    _grown_to_five(nodes)
+    after = snapshot(healthy_state(), 2, LATER, voters=[1, 2, 3, 4, 5])
+    nodes[0].checkpoint(13, 2).write_bytes(after)
+    for node in nodes[1:]:
+        cut(node)
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
 
 
 @fault(

@@ -438,6 +438,16 @@ def lagging_beside_damaged(nodes: list[Node]) -> None:
 
 @fault(
     "voter_holds_committed_data", "info", "3", 8, also="batch_crc_valid",
+    says="As they stand, the voters at hand cannot elect it, but voter 1 would, once a start",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The damaged batch is the first one of its log."""
+    lagging(nodes)
+    overwrite(nodes[0].segment(0), HEADER_SIZE + 1, b"\x55")
+
+
+@fault(
+    "voter_holds_committed_data", "info", "3", 8, also="batch_crc_valid",
     says="The voters at hand cannot elect it",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
