@@ -29,7 +29,8 @@ class Grade(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Lag:
     """A replica that is far behind, and what a person calls it: `behind` records, as far as the
-    newest log at hand tells; `needs_snapshot` where that log begins after its end.
+    newest log at hand tells; `needs_snapshot` where that log begins after its end. `node_id` is
+    None where its files name no node.
     """
 
     replica: str
@@ -37,6 +38,7 @@ class Lag:
     behind: int
     needs_snapshot: bool
     is_voter: bool
+    node_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +123,12 @@ def _is_outdated(quorum: Quorum, log: LogView) -> bool:
 def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
     if log.unread_segments:
         return None
+    node, is_voter = log.evidence.node_id, bool(quorum.is_voter(log.evidence))
     end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
     behind = (newest.end_offset or 0) - end
     needs_snapshot = end < (newest.start_offset or 0)
     is_near = behind <= quorum.thresholds.lag_offsets and not needs_snapshot
     # Of who kept up by a describe the copy is only older than the newest.
-    if is_near or _is_outdated(quorum, log) or log.evidence.node_id in kept_up(quorum):
+    if is_near or _is_outdated(quorum, log) or node in kept_up(quorum):
         return None
-    return Lag(
-        log.label, called(quorum, log), behind, needs_snapshot, bool(quorum.is_voter(log.evidence))
-    )
+    return Lag(log.label, called(quorum, log), behind, needs_snapshot, is_voter, node)

@@ -144,7 +144,7 @@ def _told(page: str | None, code: int) -> int:
 def _audit_lake(options: Options, form: str, report: str | None) -> int:
     """Through the lake: only what is new is read, and what was found is kept."""
     from kraftlog.pipeline.job import starter
-    from kraftlog.pipeline.page import page_path, write_lake_page
+    from kraftlog.pipeline.page import write_lake_page
     from kraftlog.pipeline.steps import run_steps
     from kraftlog.tables.spec import REPLICAS
 
@@ -157,8 +157,8 @@ def _audit_lake(options: Options, form: str, report: str | None) -> int:
     code = watch(options, done.judged, code, replicas)
     if report is not None:
         return _told(write_lake_page(lake, report), code)
-    if (page := page_path(lake)) is not None:
-        _told(page, code)
+    if done.page is not None:
+        _told(done.page, code)
     return code
 
 

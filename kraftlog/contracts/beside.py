@@ -24,6 +24,9 @@ from kraftlog.garbage import seldom_looked_for
 from kraftlog.relations import Row
 from kraftlog.tables.lake import Lake
 
+_CUT = (EOFError, pickle.UnpicklingError)
+"""What is read where the other side was killed before it wrote, or while it did."""
+
 
 class _Asked(NamedTuple):
     environment: dict[str, str]
@@ -56,7 +59,7 @@ class Judge:
             try:
                 _send(process.stdin, _Asked(dict(os.environ), lake.root, run_id, number, suites))
                 found: list[Row] | str = pickle.load(process.stdout)
-            except (EOFError, BrokenPipeError) as error:
+            except (*_CUT, BrokenPipeError) as error:
                 raise PlatformError(
                     f"the process that judges them ended with code {process.wait()}"
                 ) from error
@@ -102,7 +105,7 @@ def serve() -> None:
         while True:
             try:
                 asked: _Asked = pickle.load(sys.stdin.buffer)
-            except EOFError:
+            except _CUT:
                 return
             try:
                 _send(answers, lacks or _answer(asked))

@@ -22,12 +22,14 @@ from kraftlog.relations import Row, moment
 class _Hours:
     """The hours that a log reaches, by their first ms and the offset at which each begins. A record
     at offset o shows from o + 1 on: an hour has the changes after its start and up to the next
-    one's. Changes up to offset `first` do not count.
+    one's. Changes up to offset `first` do not count, nor do those above `end`, where the log ends:
+    snapshots that it does not reach tell of these, and no record.
     """
 
     times: Longs
     starts: Longs
     first: int
+    end: int
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -35,14 +37,17 @@ class _Hours:
     @property
     def spans(self) -> tuple[Longs, Longs]:
         """The offsets after which and up to which each hour's changes lie."""
-        ends = np.append(self.starts[1:], OPEN - 1)
+        ends = np.append(self.starts[1:], self.end)
         return np.maximum(self.starts, self.first), np.maximum(ends, self.first)
 
-    def known_from(self, base: int) -> Longs:
+    def known_from(self, lives: Lives) -> Longs:
         """The offsets at which the hours begin, and that of a base snapshot for the hour in which the
         objects begin with it.
         """
-        _, until = self.spans
+        base, (_, until) = lives.last_base, self.spans
+        if base > self.end:  # the log goes on from one before
+            based = lives.born_based & (lives.began <= self.end)
+            base = int(lives.began[based].max(initial=-1))
         holds = (self.starts < base) & (base <= until)
         return np.where(holds, base, self.starts)
 
@@ -56,7 +61,7 @@ class _Hours:
         """How many changes each hour has, of those whose hour's border is at least and below two
         offsets of their own.
         """
-        counted = (offsets != OPEN) & (offsets > max(self.first, int(self.starts[0])))
+        counted = (offsets <= self.end) & (offsets > max(self.first, int(self.starts[0])))
         at = np.searchsorted(self.starts, offsets[counted], "left") - 1
         border = borders[at]
         wanted = (least[counted] <= border) & (border < most[counted])
@@ -67,7 +72,7 @@ def churn_rows(log: SharedLog, every: Mapping[str, Lives]) -> list[Row]:
     """A row per hour and kind of object in which something changed."""
     times = log.base_timestamps - log.base_timestamps % HOUR_MS
     first = rises(times)
-    hours = _Hours(times[first], log.base_offsets[first], log.unbroken_from)
+    hours = _Hours(times[first], log.base_offsets[first], log.unbroken_from, log.end_offset)
     return [
         row
         for name, lives in every.items()
@@ -85,7 +90,7 @@ def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:
         "modified_count": _modified(lives, hours),
         "deleted_count": deleted,
     }
-    starts = hours.known_from(lives.last_base)
+    starts = hours.known_from(lives)
     alive = np.searchsorted(began, starts, "right") - np.searchsorted(ended, starts, "right")
     touched = _touched(lives, hours)
     rows = []
@@ -115,7 +120,7 @@ def _touched(lives: Lives, hours: _Hours) -> Longs:
     """Objects that stood when the hour began, and were modified or deleted in it: without those
     that ended a version for the first time, but came only in that hour.
     """
-    starts = hours.known_from(lives.last_base)
+    starts = hours.known_from(lives)
     came = hours.chosen(lives.first_ended, starts, lives.previous, lives.began)
     return _firsts(lives, hours, starts) - came
 

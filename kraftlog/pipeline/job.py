@@ -13,7 +13,6 @@ from kraftlog.config import Options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import OptionParser, add_options, options_in
 from kraftlog.pipeline.outputs import is_watched, require_outputs, watch
-from kraftlog.pipeline.page import page_path
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.tasks import Spark
@@ -49,7 +48,7 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
     if name in ("audit", "pipeline"):
         lake, run_id, judged = done.run.lake, done.run.run_id, done.judged
         with heard_or_not(sys.stdout):
-            print_summary(lake, judged, page_path(lake), is_new=done.is_new)
+            print_summary(lake, judged, done.page, is_new=done.is_new)
         replicas = partial(lake.rows_of_run, REPLICAS.name, run_id)
         return watch(options, judged, done.exit_code, replicas)
     return done.exit_code

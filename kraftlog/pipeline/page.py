@@ -26,7 +26,7 @@ _LAST_MEASURE = "configuration_lint"
 
 
 def page_path(lake: "Lake") -> str | None:
-    """Where the page of a lake lies; None where there is none."""
+    """Where the page of a lake lies, be it of an earlier run; None where there is none."""
     filesystem, inner = lake_filesystem(lake.path(PAGE))
     return lake.path(PAGE) if filesystem.get_file_info(inner).is_file else None
 
@@ -52,9 +52,18 @@ def write_lake_page(lake: "Lake", elsewhere: str | None = None) -> str | None:
         _write(path, page_of_lake(lake))
     # The run's tables are committed: whatever breaks here must not hide them.
     except Exception as error:
-        _tell_failure(path, error)
+        earlier = None if elsewhere else _left_alone(lake)
+        _tell_failure(path, error, earlier)
         return None
     return path
+
+
+def _left_alone(lake: "Lake") -> str | None:
+    """The page of an earlier run, where there is one; None too where nobody can say."""
+    try:
+        return page_path(lake)
+    except Exception:
+        return None
 
 
 def _is_told(lake: "Lake") -> bool:
@@ -87,7 +96,8 @@ def _write(path: str, data: PageData) -> None:
     write_whole(path, render_page(data).encode("utf-8"))
 
 
-def _tell_failure(path: str, error: Exception) -> None:
+def _tell_failure(path: str, error: Exception, earlier: str | None = None) -> None:
+    still = "; the one that lies there is of an earlier run" if earlier else ""
     tell(
-        f"the page {path} could not be written ({in_short(error)}); what was found is told without it"
+        f"the page {path} could not be written ({in_short(error)}); what was found is told without it{still}"
     )

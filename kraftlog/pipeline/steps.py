@@ -12,7 +12,7 @@ from kraftlog.pipeline.decode import decode
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.materialize import materialize
 from kraftlog.pipeline.metrics import looked_at, metrics
-from kraftlog.pipeline.page import prepare_drawing, write_lake_page
+from kraftlog.pipeline.page import page_path, prepare_drawing, write_lake_page
 from kraftlog.pipeline.progress import step
 from kraftlog.pipeline.run import Run, StartSpark
 from kraftlog.pipeline.shared_measures import SharedMeasures
@@ -34,13 +34,14 @@ _page = step("page")(write_lake_page)
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What some steps came to: their run, their exit code, whether there was anything new to read,
-    and what the audit among them says.
+    what the audit among them says, and where its page lies, unless that could not be written.
     """
 
     run: Run
     exit_code: int = 0
     is_new: bool = True
     judged: Judged = field(default_factory=Judged)
+    page: str | None = None
 
 
 def run_steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
@@ -78,8 +79,8 @@ def _steps(start_spark: StartSpark, options: Options, *names: str) -> Outcome:
             )
         else:
             broken = _contracts(run)
-        _page(run.lake)
-        return Outcome(run, judged.exit_code(options) or broken, is_new, judged)
+        page = _page(run.lake)
+        return Outcome(run, judged.exit_code(options) or broken, is_new, judged, page)
 
 
 def _recorded(start_spark: StartSpark, options: Options, error: UnwritableError) -> Outcome:
@@ -89,7 +90,8 @@ def _recorded(start_spark: StartSpark, options: Options, error: UnwritableError)
         raise error
     tell(f"{error}: what the last audit has found is told, and the lake's page is not written")
     judged = audit(run)
-    return Outcome(run, judged.exit_code(options) or contracts_step(run), judged=judged)
+    code = judged.exit_code(options) or contracts_step(run)
+    return Outcome(run, code, judged=judged, page=page_path(run.lake))
 
 
 def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
@@ -114,9 +116,9 @@ def run_pipeline(start_spark: StartSpark, options: Options) -> Outcome:
         tidied = beside.submit(_tidied, run, begun)
         _metrics(run, begun, lambda: contracts.begin(beside))
         broken = _contracts(run, contracts)
-        _page(run.lake)
+        page = _page(run.lake)
         tidied.result()
-    return Outcome(run, judged.exit_code(options) or broken, is_new, judged)
+    return Outcome(run, judged.exit_code(options) or broken, is_new, judged, page)
 
 
 def _tidied(run: Run, begun: Future[SharedMeasures] | None) -> None:

@@ -96,19 +96,24 @@ def _links(lake: Lake) -> Iterator[str]:
 
 
 def _require_cluster(lease: Lease, replicas: list[Replica]) -> None:
-    """A lake belongs to the cluster of its first run that names one."""
+    """A lake belongs to the cluster of its first run that names one, and a quorum to the cluster that
+    most of its copies name: what the others hold is left out.
+    """
     found = _cluster_ids(replicas)
     known = lease.state.cluster_id
     if known is not None and replicas and not found:
         tell(
             f"{lease.register.root}: the input names no cluster, and this lake holds the cluster {known}: whether it is the same nobody can tell"
         )
-    if not found or known in found:
+    if not found:
         return
-    (usual, _), *_ = found.most_common(1)
+    (usual, count), *_ = found.most_common(1)
     if known is not None:
+        if found[known] == count:
+            return
+        what = "most of the input is" if known in found else "the input is"
         raise LakeError(
-            f"{lease.register.root}: this lake holds the cluster {known}, and the input is of the cluster {usual}; give each cluster a lake of its own"
+            f"{lease.register.root}: this lake holds the cluster {known}, and {what} of the cluster {usual}; give each cluster a lake of its own"
         )
     lease.say(cluster_id=usual)
 

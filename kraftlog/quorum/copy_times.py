@@ -100,9 +100,11 @@ def described_alone_from(quorum: Quorum) -> int | None:
 
 
 def _is_copied_later(quorum: Quorum, log: LogView) -> bool:
-    """Whether the files of a log were copied, or last written, when the describe had been made."""
-    described, segments = quorum.evidence.described, log.evidence.segments
-    told = told_ms(described) if described else None
+    """Whether the files of a log were copied, or last written, when that was told which they lack.
+    Of an earlier run of the lake nothing tells when: a describe beside these copies is another one.
+    """
+    told_by, segments = quorum.told_committed, log.evidence.segments
+    told = told_ms(told_by) if told_by else None
     return told is not None and bool(segments) and segments[-1].modified_ms >= told
 
 

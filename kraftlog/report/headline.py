@@ -133,11 +133,13 @@ def _lag(verdict: Row, present: Mapping[str, Any] = NO_NAMES) -> list[str]:
     behind = f"{counted(most, 'record')} behind" if is_one else f"up to {most:,} records behind"
     how = ", so far that a snapshot must be fetched" if snapshot else ""
     told = [f"{sentence(who)} {'is' if is_one else 'are'} {behind}{how}."]
-    slow = [one["who"] for one in lagging if one["is_voter"]]
+    voters = [one for one in lagging if one["is_voter"]]
+    slow = [one["who"] for one in voters]
     if slow and verdict["voters"]:
         total = len({*verdict["voters"], *verdict["missing_voters"]})
         unknown = {*verdict["missing_voters"]} - {*(present.get("keeping_up") or ())}
-        left = total - len(slow) - len(unknown)
+        # A voter is one, though two copies of it lag, or the one at hand is of another disk.
+        left = total - len(unknown.union(one.get("node_id", one["who"]) for one in voters))
         spare = left - (total // 2 + 1)
         may_fail = "none of them" if spare <= 0 else f"no more than {spare}"
         until = f"{some(slow)} {'has' if len(slow) == 1 else 'have'} caught up"

@@ -34,7 +34,7 @@ from kraftlog.relations import Row
 from kraftlog.tables.lease import taken_over
 from kraftlog.tables.parquet import AddedFile, lake_filesystem, unwritable, write_file
 from kraftlog.tables.register import cut_broken_end
-from kraftlog.tables.spec import TableSpec
+from kraftlog.tables.spec import TableSpec, decoded_tables
 
 _APPLICATION = "kraftlog"
 WRITER = "kraftlog.writer"
@@ -167,8 +167,9 @@ class Lake:
         try:
             table = LakeTable(self.path(name), version=self._seen(name, version))
         except TableNotFoundError as error:
+            jobs = "decode job, comes" if name in decoded_tables() else "jobs before this one, come"
             raise LakeError(
-                f"{self.root}: there is no table '{name}'; kraftlog run, or the decode job, comes first"
+                f"{self.root}: there is no table '{name}'; kraftlog run, or the {jobs} first"
             ) from error
         except (DeltaError, OSError) as error:
             if refused := refusal(self.path(name), error):

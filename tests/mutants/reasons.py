@@ -13,7 +13,6 @@ EQUAL: dict[str, str] = {
     "amplification.py Bursts.__init__: np.zeros": "whole numbers as floats, turned back later",
     "amplification.py Bursts.add: < offsets": "sorting what is in order changes nothing",
     "churn.py _Hours.chosen: np.searchsorted": "left is numpy's default",
-    "churn.py _Hours.spans: OPEN - 1 -> OPEN + 1": "no change lies at the end of all offsets",
     "numbering.py numbered: column.indices.to_numpy": "None is as false as False",
     "record_totals.py _added_up: (numbers": "the sum is cast to 64 bits",
     "record_totals.py numbers: column.to_numpy": "a copy more",

@@ -1,11 +1,14 @@
 """The page that a run leaves in its lake, against Kafka's own answers."""
 
+import errno
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from kraftlog.cli import main
 from kraftlog.config import load_options
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.steps import run_pipeline, run_steps
@@ -120,3 +123,33 @@ def test_a_broken_page_takes_no_result_with_it(
     told = capsys.readouterr().err
     assert "could not be written (ValueError in " in told
     assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("command", ["run", "audit"])
+def test_a_page_of_an_earlier_run_is_not_named_as_the_new_ones(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It may say that each node may be restarted, where that has changed."""
+    root, lake = tmp_path / "replicas", tmp_path / "lake"
+    shutil.copytree(REPLICAS, root)
+    arguments = [command, "--input", str(root), "--lake", str(lake)]
+    assert main(arguments) == 0
+    (named, *_) = [one for one in "".join(capsys.readouterr()).splitlines() if "report.html" in one]
+    assert named.lower() == f"page: {lake}/report.html"
+    before = (lake / "report.html").read_text(encoding="utf-8")
+
+    def broken(_: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(page_module, "render_page", broken)
+    shutil.rmtree(root / "12")
+    assert main(arguments) == 0
+    told = capsys.readouterr()
+    assert "report.html" not in told.out
+    (sentence,) = [one for one in told.err.splitlines() if "report.html" in one]
+    assert "could not be written (" in sentence
+    assert sentence.endswith("told without it; the one that lies there is of an earlier run")
+    assert (lake / "report.html").read_text(encoding="utf-8") == before

@@ -16,6 +16,7 @@ from tests.unit.audit_logs import (
     START_MS,
     Batch,
     Node,
+    describe,
     healthy_log,
     leader_change,
     quorum,
@@ -76,6 +77,23 @@ def test_a_quorum_that_was_set_back(tmp_path: Path, run: Callable[..., Judged]) 
     judged = run(nodes)
     assert not told(judged)
     assert set(answers(judged).values()) == {"safe"}
+
+
+def test_a_describe_as_old_as_the_copies_says_nothing_of_what_the_lake_remembers(
+    tmp_path: Path, run: Callable[..., Judged]
+) -> None:
+    """It was made before they were copied, as one that came with a pull: nobody is told to build a new
+    quorum of older copies.
+    """
+    nodes = quorum(tmp_path / "in")
+    run(nodes)
+    for node in nodes:
+        set_back(node)
+    describe(nodes[0], 1, 1, 7, keeping_up=(1, 2, 3))
+    judged = run(nodes)
+    assert {severity for severity, _ in told(judged)} == {"warning"}
+    assert all("Copy the voters again" in why for _, why in told(judged))
+    assert set(answers(judged).values()) == {"unknown"}
 
 
 def test_a_quorum_that_went_on_without_what_it_had_committed(

@@ -578,7 +578,21 @@ def test_great_expectations_is_imported_by_that_process_alone(small: Lake, tmp_p
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_that_process_ends_without_a_word_where_who_asked_was_killed(tmp_path: Path) -> None:
+def test_a_process_that_was_killed_amid_its_answer_is_said(small: Lake, process: Judge) -> None:
+    """By a host without memory, say."""
+    half = "import pickle, sys; pickle.load(sys.stdin.buffer); sys.stdout.buffer.write(pickle.dumps(['a row'])[:-3])"
+    process._process = subprocess.Popen(
+        [sys.executable, "-c", half], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with pytest.raises(PlatformError, match="the process that judges them ended with code 0"):
+        process.judge(small, RUN, 1, EVERY)
+
+
+@pytest.mark.parametrize("lacks", [0, 1, 90])
+def test_that_process_ends_without_a_word_where_who_asked_was_killed(
+    lacks: int, tmp_path: Path
+) -> None:
+    """Before it read the answer, or while it still asked."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", beside.__name__],
         stdin=subprocess.PIPE,
@@ -590,7 +604,8 @@ def test_that_process_ends_without_a_word_where_who_asked_was_killed(tmp_path: P
     assert process.stderr is not None
     process.stdout.close()
     environment = dict(os.environ)
-    process.stdin.write(pickle.dumps(beside._Asked(environment, str(tmp_path), "run", 1, ())))
+    asked = pickle.dumps(beside._Asked(environment, str(tmp_path), "run", 1, ()))
+    process.stdin.write(asked[: len(asked) - lacks])
     process.stdin.close()
     assert (process.stderr.read(), process.wait()) == (b"", 0)
 

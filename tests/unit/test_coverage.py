@@ -398,14 +398,14 @@ def test_who_lags(tmp_path: Path) -> None:
     observer.write(healthy_log())
     for node in nodes[:2]:
         node.append(*(Batch(12 + n, 2, (NO_OP,), None, LATER + n) for n in range(5)))
-    mine = Lag("3", "controller 3", 5, False, True)
-    other = Lag("9", "broker 9", 5, False, False)
+    mine = Lag("3", "controller 3", 5, False, True, 3)
+    other = Lag("9", "broker 9", 5, False, False, 9)
     assert behind(tmp_path, 4) == (mine, other)
     assert behind(tmp_path, 5) == ()
     # A snapshot of its own is as good as the log below it.
     observer.checkpoint(14, 2).write_bytes(observer.checkpoint(6, 1).read_bytes())
     assert behind(tmp_path, 4) == (mine,)
-    assert behind(tmp_path, 2)[1] == Lag("9", "broker 9", 3, False, False)
+    assert behind(tmp_path, 2)[1] == Lag("9", "broker 9", 3, False, False, 9)
 
 
 def test_an_earlier_copy_of_a_node_does_not_lag(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_an_earlier_copy_of_a_node_does_not_lag(tmp_path: Path) -> None:
         node.append(*(Batch(12 + n, 2, (NO_OP,), None, LATER + n) for n in range(5)))
     pulled = Node(tmp_path, 9)
     pulled.write(healthy_log())
-    assert behind(tmp_path, 4) == (Lag("9", "broker 9", 5, False, False),)
+    assert behind(tmp_path, 4) == (Lag("9", "broker 9", 5, False, False, 9),)
     pulled.meta(node_id=-1, directory=9)
     (pulled.folder / "quorum-state").unlink()
     assert behind(tmp_path, 4) == ()
@@ -430,7 +430,7 @@ def test_who_needs_a_snapshot_lags_however_little_it_lacks(tmp_path: Path) -> No
     assert behind(tmp_path, 1000) == ()  # it ends at 6, where the others begin
     first = nodes[2].segment(0)
     first.write_bytes(first.read_bytes()[: -len(healthy_log()[3].raw())])
-    assert behind(tmp_path, 1000) == (Lag("3", "controller 3", 8, True, True),)
+    assert behind(tmp_path, 1000) == (Lag("3", "controller 3", 8, True, True, 3),)
     found = quorum_of(tmp_path)
     assert graded(found).grade == Grade.ATTENTION
     nodes[2].meta(node_id=9, directory=9)
@@ -440,13 +440,13 @@ def test_who_needs_a_snapshot_lags_however_little_it_lacks(tmp_path: Path) -> No
 
 def test_a_lag_as_a_row(tmp_path: Path) -> None:
     quorum(tmp_path)
-    one = Lag("3", "controller 3", 8, True, False)
+    one = Lag("3", "controller 3", 8, True, False, None)
     row = replace(graded(quorum_of(tmp_path)), lagging=(one,), committed_upper=13).as_row()
     assert row["committed_upper"] == 13
     assert row["lagging"] == [
         {
             "replica": "3", "who": "controller 3", "behind": 8, "needs_snapshot": True,
-            "is_voter": False,
+            "is_voter": False, "node_id": None,
         }
     ]  # fmt: skip
 

@@ -256,6 +256,8 @@ def test_every_table_and_column_has_a_comment(tmp_path: Path) -> None:
 def test_a_missing_table_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="kraftlog run, or the decode job, comes first"):
         Lake(str(tmp_path)).open("batches")
+    with pytest.raises(LakeError, match="kraftlog run, or the jobs before this one, come first"):
+        Lake(str(tmp_path)).open("brokers")
 
 
 def test_statistics_leave_out_what_cannot_be_said_exactly() -> None:

@@ -252,6 +252,21 @@ def test_objects_of_a_snapshot_in_the_first_hour_stood_when_it_began() -> None:
     assert [row[f"{one}_count"] for one in counts] == [3, 1, 1, 1, 1]
 
 
+def test_snapshots_beyond_a_log_that_lost_its_end_are_no_churn_of_it() -> None:
+    """What they hold, and no longer hold, no record of the log made so."""
+    log = log_of(9, [0] * 9)
+    puts: list[Put] = [(5, "a", True), (6, "b", False), (7, "d", False)]
+    rows = versions(puts, ("a", "b", "c"), start=4).to_pylist()
+    for row in rows:
+        if row["valid_to_offset"] is None and row["name"] != "c":
+            row["valid_to_offset"] = 20
+    rows += [{"name": name, "valid_from_offset": 20} for name in ("b", "e")]
+    table = pa.Table.from_pylist(rows, schema=versions([]).schema)
+    (row,) = churn_rows(log, {"topics": lives([table])})
+    counts = ("start", "added", "modified", "deleted", "untouched")
+    assert [row[f"{one}_count"] for one in counts] == [3, 1, 1, 1, 1]
+
+
 LIVES = [("a", False), ("a", True), ("a", False), ("a", False)]
 
 

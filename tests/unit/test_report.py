@@ -827,6 +827,10 @@ def test_a_headline_tells_who_is_far_behind() -> None:
     assert "Only 1 of 3 voters is known to be up to date: none of them" in of_two
     of_one = told([], [], {}, **of_some, missing_voters=[2, 3])
     assert "None of 3 voters is known to be up to date: none of them" in of_one
+    twice = [lag | {"is_voter": True, "node_id": 1, "who": f"controller 1 ({one})"} for one in "ab"]
+    assert "Only 2 of 3 voters are up to date" in told([], [], {}, **of_some | {"lagging": twice})
+    other_disk = told([], [], {}, **of_some | {"lagging": twice}, missing_voters=[1, 2])
+    assert "Only 1 of 3 voters is known to be up to date" in other_disk
     pulled = {"check": "voters_present", "severity": "info", "evidence": {"keeping_up": [2, 3]}}
     described = told([pulled], [], {}, **of_some, missing_voters=[2, 3])
     assert "Only 2 of 3 voters are up to date: none of them may fail until" in described

@@ -203,6 +203,24 @@ def test_one_strange_replica_does_not_shut_its_quorum_out(quorum: Path, tmp_path
     assert state_of(str(lake)).cluster_id == ours
 
 
+def test_a_copy_of_a_lakes_cluster_that_was_left_behind_brings_no_other_one_in(
+    quorum: Path, tmp_path: Path
+) -> None:
+    """As a pulled folder is, where all nodes were formatted anew: the quorum would be the others'."""
+    lake = tmp_path / "lake"
+    begin(quorum, lake)
+    ours = state_of(str(lake)).cluster_id
+    shutil.copytree(quorum / "2", quorum / "3")
+    for node in ("2", "3"):
+        set_cluster(quorum / node, "Other")
+    told = f"holds the cluster {ours}, and most of the input is of the cluster Other; give each"
+    with pytest.raises(LakeError, match=told):
+        begin(quorum, lake)
+    assert state_of(str(lake)).owner is None
+    shutil.rmtree(quorum / "3")
+    begin(quorum, lake)
+
+
 def test_nothing_is_made_below_an_input(quorum: Path) -> None:
     with pytest.raises(UsageError, match="lies below the input"):
         begin(quorum, quorum / "lake")
