@@ -22,7 +22,7 @@ from kraftlog.audit.triage import (
 )
 from kraftlog.log import names
 from kraftlog.log.directory import NO_SEGMENT
-from kraftlog.plain import counted
+from kraftlog.plain import counted, natural
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.ends import noted_epoch
 from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
@@ -97,7 +97,8 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
     """quorum-state, configuration and records against the set that counts. Where KRaftVoters records
     tell it, a node counts by nothing else (Kafka's QuorumState).
     """
-    counts, replicas = quorum.voter_set, [log.evidence for log in quorum.peers]
+    counts = quorum.voter_set
+    replicas = sorted((log.evidence for log in quorum.peers), key=lambda one: natural(one.label))
     if counts is None:
         return
     configured = [*voter_sources.by_configuration(replicas)]
@@ -107,20 +108,15 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
             by_ids[one.ids].append(one)
         yield from (_places_row(same, counts) for ids, same in by_ids.items() if ids != counts.ids)
         return
-    groups: dict[tuple[object, ...], list[VoterSet]] = defaultdict(list)
+    groups: dict[tuple[bool, bool, object], list[VoterSet]] = defaultdict(list)
     for one in (*voter_sources.by_quorum_state(replicas), *configured):
         if one.ids != counts.ids:
-            node = quorum.by_label[one.replica].evidence
-            alike = (
-                one.replica
-                if one.source != VOTERS
-                else (one.ids, voter_sources.has_other_setting(node))
-            )
-            groups[one.source, quorum.is_voter(node) is not False, alike].append(one)
-    for (_, votes, _), same in groups.items():
-        node = quorum.by_label[same[0].replica].evidence
-        refused = same[0].source == VOTERS and voter_sources.has_other_setting(node)
-        yield _set_row(same[0], counts, bool(votes), same, refused)
+            node, is_setting = quorum.by_label[one.replica].evidence, one.source == VOTERS
+            votes = quorum.is_voter(node) is not False
+            refused = is_setting and voter_sources.has_other_setting(node)
+            groups[votes, refused, one.ids if is_setting else one.replica].append(one)
+    for (votes, refused, _), same in groups.items():
+        yield _set_row(same, counts, votes, refused)
 
 
 def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
@@ -140,15 +136,12 @@ def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
 
 
 def _set_row(
-    one: VoterSet,
-    other: VoterSet,
-    counts_votes: bool = True,
-    same: Sequence[VoterSet] = (),
-    refused: bool = False,
+    same: Sequence[VoterSet], other: VoterSet, counts_votes: bool = True, refused: bool = False
 ) -> BadRow:
-    """`counts_votes` is whether a node counts majorities by the first set; `same` are all nodes that
-    have it, where they are told together, and `refused` whether Kafka before 3.8 starts none of them.
+    """One set, of all nodes that are told together, against another one. `counts_votes` is whether they
+    count majorities by it, and `refused` whether Kafka before 3.8 starts none of them.
     """
+    one, labels = same[0], [each.replica for each in same]
     apart = disjoint_majorities(one.members, other.members) if counts_votes else None
     mine, theirs = (one.members, other.members), (other.members, one.members)
     two = (
@@ -159,10 +152,12 @@ def _set_row(
     )
     so = f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts."
     if not counts_votes:
-        so = "This node has no vote: no majority is counted by that."
+        who, look, start = "This node has", "It looks", "it starts"
+        if len(labels) > 1:
+            who, look, start = "These nodes have", "They look", "they start"
+        so = f"{who} no vote: no majority is counted by that."
         if one.source == VOTERS:
-            so += " It looks for a leader at those nodes when it starts: name those that vote now."
-    labels = [each.replica for each in same] or [one.replica]
+            so += f" {look} for a leader at those nodes when {start}: name those that vote now."
     place = f"the {one.source} of {replicas_text(labels)}" if len(labels) > 1 else one.place
     if refused:
         so += f" {_REFUSED}{_KEEP if counts_votes else ''}"
@@ -306,7 +301,7 @@ def _odd_ones(every: list[VoterSet]) -> Iterator[BadRow]:
     right = next(one for one in every if one.members == usual)
     for one in every:
         if one.members != usual:
-            yield _set_row(one, right)
+            yield _set_row([one], right)
 
 
 def _voters_states(quorum: Quorum) -> Coverage:

@@ -652,6 +652,25 @@ fault(
 )(_of_other_voters)  # fmt: skip
 
 
+def _of_two_observers(nodes: list[Node]) -> None:
+    with_observer(nodes)
+    more = Node(nodes[0].home.parent, 10)
+    more.write(healthy_log())
+
+
+def _of_two_with_other_voters(nodes: list[Node]) -> None:
+    _of_two_observers(nodes)
+    for label in ("9", "10"):
+        text = "controller.quorum.voters=1@a:9093,2@b:9093,4@c:9093\n"
+        (nodes[0].home.parent / label / "server.properties").write_text(text)
+
+
+fault(
+    "voter_sets_agree", "warning", "9", sound=_of_two_observers,
+    says="of replicas 9 and 10. But they are 1, 2 and 3 by the quorum-state of replica 1. These nodes have no vote",
+)(_of_two_with_other_voters)  # fmt: skip
+
+
 def _observer_without_a_segment(nodes: list[Node]) -> None:
     with_observer(nodes)
     for segment in (nodes[0].home.parent / "9" / nodes[0].folder.name).glob("*.log"):
