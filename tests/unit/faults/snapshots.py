@@ -539,6 +539,29 @@ def _(nodes: list[Node]) -> None:
     _cut_off(nodes[2], 8, 1)
 
 
+def _ends_at_6(node: Node) -> None:
+    node.segment(6).unlink()
+    node.epochs([(1, 0)])
+
+
+@fault("snapshot_footer_last", "critical", "3",
+       says="Without this file the voter would vote for who lacks offset 6, too, which is committed. Set its log folder aside, and start the node when")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A voter forgets that it held what is committed, where it begins with its older snapshot."""
+    _cut_off(nodes[2], 11, 2)
+    _ends_at_6(nodes[2])
+
+
+@fault("snapshot_footer_last", "critical", "3",
+       says="put the log folder of replica 2 in the place of its own, with its own quorum-state in it",
+       sound=lambda nodes: _ends_at_6(nodes[0]))  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka 4.1.1 began with the older one, elected a voter that lagged, and cut what a third one held."""
+    _cut_off(nodes[2], 11, 2)
+    for node in (nodes[0], nodes[2]):
+        _ends_at_6(node)
+
+
 @fault("snapshot_footer_last", "critical", "3",
        says="Set it aside: the log begins at offset 0, and needs no snapshot")  # fmt: skip
 def _(nodes: list[Node]) -> None:
