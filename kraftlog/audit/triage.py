@@ -242,19 +242,16 @@ def instead_of(
     own = [one for one in fit if one.replica == snapshot.replica]
     newest = max(own, key=lambda one: one.id, default=None)
     best, holders = (newest, []) if newest or not start else best_cover(log, fit)
-    if best is not None or not start:
-        reached = max(log.end_offset or 0, best.end_offset if best else 0)
-        if quorum.is_voter(log.evidence) and reached < min(
-            snapshot.end_offset, quorum.bounds.lower
-        ):
-            return f"Without this file the voter would vote for who lacks offset {reached}, too, which is committed. {fetch_again(quorum, log.label)[0]}"
-    if newest is not None:
-        return f"Set it aside: the node then begins with its {newest.evidence.name}."
-    if not start:
+    if start and best is None:
+        return f"No replica at hand has a sound one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)[0]}"
+    reached = max(log.end_offset or 0, best.end_offset if best else 0)
+    if quorum.is_voter(log.evidence) and reached < min(snapshot.end_offset, quorum.bounds.lower):
+        return f"Without this file the voter would vote for who lacks offset {reached}, too, which is committed. {fetch_again(quorum, log.label)[0]}"
+    if best is None:
         return "Set it aside: the log begins at offset 0, and needs no snapshot."
-    if best is not None:
-        return f"Set it aside, and take {best.evidence.name} from {replicas_text(holders)}."
-    return f"No replica at hand has a sound one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)[0]}"
+    if best is newest:
+        return f"Set it aside: the node then begins with its {best.evidence.name}."
+    return f"Set it aside, and take {best.evidence.name} from {replicas_text(holders)}."
 
 
 def sound_snapshots(quorum: Quorum) -> list[SnapshotView]:
