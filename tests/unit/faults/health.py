@@ -487,6 +487,18 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "voter_directories_agree", "warning", "2",
+    says="It holds no log, so do not write the old one into the file",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    without_directory(nodes[1])
+    shutil.rmtree(nodes[1].folder)
+    nodes[1].folder.mkdir()
+
+
+@fault(
     "voter_directories_agree", "warning", "2", says="put directory.id=AAAAAAAAAAAAAAAAAAAAZg back",
     sound=on_its_disks,
 )  # fmt: skip
@@ -503,6 +515,18 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     on_its_disks(nodes)
     (nodes[1].home / "meta.properties").unlink()
+
+
+@fault(
+    "meta_properties_valid", "warning", "2", also="voters_present",
+    says="This copy holds no log. A voter's new disk must not get the old directory.id",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A voter with its old directory.id and without its log votes for anybody (Kafka 4.3.1)."""
+    on_its_disks(nodes)
+    shutil.rmtree(nodes[1].home)
+    nodes[1].folder.mkdir(parents=True)
 
 
 def without_directory(node: Node) -> None:
