@@ -299,10 +299,13 @@ def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
         voter = owners.get(directory or "", node)
         if node is None or voter == node or held[directory] > 1 or replica.label in quorum.foreign:
             continue
+        todo = f"As node {voter} it refuses to start, and as node {node} it has no vote: correct node.id before it starts."
+        if quorum.by_label[replica.label].is_empty:
+            todo = f"It holds no log: as voter {voter} it would elect a leader that lacks committed records. Give it a directory.id of its own before it starts."
         yield BadRow(
             replica.label,
             f"The meta.properties of {replica.label} says node {node}, but its directory {directory} is that of voter {voter} by {quorum.voter_set.place}. "
-            f"The file was edited, or is that of another node. As node {voter} it refuses to start, and as node {node} it has no vote: correct node.id before it starts.",
+            f"The file was edited, or is that of another node. {todo}",
             replica.meta_properties.path if replica.meta_properties else None,
             evidence={"node_id": node, "directory_id": directory, "voter_id": voter},
         )

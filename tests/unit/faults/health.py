@@ -430,6 +430,18 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "node_identity_unique", "critical", "3", also="voters_present", sound=on_its_disks,
+    says="It holds no log: as voter 3 it would elect a leader that lacks committed records",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A new node was given a copy of the meta.properties of voter 3."""
+    on_its_disks(nodes)
+    shutil.rmtree(nodes[2].folder)
+    nodes[2].folder.mkdir()
+    nodes[2].meta(node_id=4, directory=3)
+
+
+@fault(
     "node_identity_unique", "critical", "8", sound=on_its_disks,
     says="Folders 8 and 2 have one directory, AAAAAAAAAAAAAAAAAAAAZg, and name two nodes, 8 and 2",
 )  # fmt: skip
