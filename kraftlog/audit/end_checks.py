@@ -11,6 +11,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
+from kraftlog.audit.difference_checks import committed_sides
 from kraftlog.audit.triage import covering, fetch_again, holding, replicas_text
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
@@ -312,8 +313,9 @@ def _elsewhere(nodes: list[int]) -> str:
     only. The node cannot append what it is sent, and stops with UnexpectedAppendOffsetException,
     again at each start. Such an end comes from a snapshot that ends inside a batch, or from a log
     that was cut by hand.""",
-    advice="""Stop the node, set its log folder aside (keep meta.properties), and let it fetch
-    log and snapshot anew while a majority of the others runs.""",
+    advice="""Stop the node. If the finding says so, set its log folder aside (keep
+    meta.properties), and let it fetch log and snapshot anew when the others have a leader. Else do
+    not: a voter without its log helps to elect a leader that lacks committed records.""",
 )  # fmt: skip
 def on_batches(quorum: Quorum) -> Iterator[BadRow]:
     """Whether each log ends where a batch of the others does: what follows cannot be fetched
@@ -327,6 +329,8 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
         if not log.is_empty:
             indexes = log.indexes_at(ends)
             are_inside |= (indexes >= 0) & (log.base[indexes] < ends)
+    sides = committed_sides(quorum) if are_inside.any() else ()
+    apart = {*quorum.fork_starts, *(one.comparison.one.label for one in sides)}
     for log, end, is_inside in zip(quorum.peers, reached, are_inside, strict=True):
         if not is_inside:
             continue
@@ -346,13 +350,19 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
         other, index = held[0]
         first, last = int(other.base[index]), int(other.last[index])
         names = replicas_text([one.label for one, _ in held])
+        todo, asks = fetch_again(quorum, log.label)
+        if log.label in apart:
+            todo, asks = (
+                "Do with its folder what the finding of committed_data_consistent says.",
+                {},
+            )
         yield BadRow(
             log.label,
             f"The log ends at offset {end}, inside the batch of offsets {first} to {last} on {names}. "
             "A leader sends whole batches, so this node stops with UnexpectedAppendOffsetException when it fetches, again at each start. "
-            "Set its log folder aside, with the snapshots that end there, and let it fetch anew.",
+            + todo,
             log.evidence.folder,
             offset=end,
             other_replica=other.label,
-            evidence={"batch_start_offset": first, "batch_end_offset": last + 1},
+            evidence={"batch_start_offset": first, "batch_end_offset": last + 1, **asks},
         )

@@ -41,7 +41,9 @@ def _identities(quorum: Quorum) -> Coverage:
     advice="""Copy the file as well: it lies in the folder that holds __cluster_metadata-0. If it
     is missing on the node, write it with kafka-storage format and the same cluster id; where voters
     have directory ids, with --no-initial-controllers, and then put the old directory.id, which the
-    finding has, in the place of the new one: else the node has no vote. If Kafka does not take it, correct what the finding names before the node starts. Delete a
+    finding has, in the place of the new one: else the node has no vote. But do so only if the disk
+    still holds the log: without it, a voter with the old directory.id helps to elect a leader that
+    lacks committed records. If Kafka does not take it, correct what the finding names before the node starts. Delete a
     partition.metadata of another topic while the node is stopped: Kafka writes it anew. Take
     bootstrap.checkpoint from another node of the cluster that has one.""",
 )  # fmt: skip
@@ -74,7 +76,7 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             replica.label,
             f"The file meta.properties {what}. Kafka refuses to start without it, and nothing tells whose copy this is: it counts neither as a voter nor as a broker. "
-            f"Copy the file as well.{_lost_disks(quorum)}",
+            f"Copy the file as well.{_lost_disks(quorum, replica)}",
             file.path if file else None,
             # Logs that were copied without any side file say so all together.
             severity=None if known else "info",
@@ -84,12 +86,19 @@ def meta_valid(quorum: Quorum) -> Iterator[BadRow]:
     yield from _bootstraps(quorum)
 
 
-def _lost_disks(quorum: Quorum) -> str:
-    """By which directories the disks vote that may be without their meta.properties."""
+def _lost_disks(quorum: Quorum, replica: ReplicaEvidence) -> str:
+    """By which directories the disks vote that may be without their meta.properties. A disk without
+    its log must not vote by an old one: it has forgotten what it acknowledged (KIP-853).
+    """
     named, missing = quorum.named_directories, quorum.bounds.missing_voters
     told = [f"{named[one]} of node {one}" for one in missing if one in named]
     if not told:
         return ""
+    if quorum.by_label[replica.label].is_empty:
+        return (
+            " This copy holds no log. A voter's new disk must not get the old directory.id: it would elect a leader that lacks committed records. "
+            f"Format it with a new one, then remove the old voter and add the new one: {some(told)}."
+        )
     return f" If it is gone on a voter, too, write it anew with the old directory.id, or the node has no vote: {some(told)}."
 
 
@@ -290,10 +299,13 @@ def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
         voter = owners.get(directory or "", node)
         if node is None or voter == node or held[directory] > 1 or replica.label in quorum.foreign:
             continue
+        todo = f"As node {voter} it refuses to start, and as node {node} it has no vote: correct node.id before it starts."
+        if quorum.by_label[replica.label].is_empty:
+            todo = f"It holds no log: as voter {voter} it would elect a leader that lacks committed records. Give it a directory.id of its own before it starts."
         yield BadRow(
             replica.label,
             f"The meta.properties of {replica.label} says node {node}, but its directory {directory} is that of voter {voter} by {quorum.voter_set.place}. "
-            f"The file was edited, or is that of another node. As node {voter} it refuses to start, and as node {node} it has no vote: correct node.id before it starts.",
+            f"The file was edited, or is that of another node. {todo}",
             replica.meta_properties.path if replica.meta_properties else None,
             evidence={"node_id": node, "directory_id": directory, "voter_id": voter},
         )

@@ -68,7 +68,8 @@ def _no_partition(quorum: Quorum, found: Health) -> Reason:
     eligible.leader.replicas.version 1, Kafka elects the broker that led last by itself as soon as
     it runs, without the records that it lost in the crash. Else only an unclean election is left
     (kafka-leader-election --election-type unclean), and the broker that led last is the best
-    choice, unless it came back with other disks.""",
+    choice, unless it came back with other disks. No such election names a broker: Kafka takes the
+    first of the partition's replicas that runs, so those before it must not run.""",
 )  # fmt: skip
 def leaderless(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     for on_purpose, partitions in _by_purpose(found, found.leaderless, _awaited):
@@ -206,20 +207,40 @@ def _way_back(found: Health, one: Partition) -> str:
         last = _or(one.last_known_elr)
         if _is_elected_by_itself(found, one):
             return f"start broker {last}, which led last; Kafka elects it by itself, and records that it lost in a crash are lost"
-        return f"only an unclean election is left, of broker {last}, which led last"
+        return f"only an unclean election is left, of broker {last}, which led last{_as_chosen(found, one, one.last_known_elr)}"
     if one.led_by is not None and one.led_by in one.replicas:
-        return f"only an unclean election is left, of broker {one.led_by}, which led last by the history"
+        return f"only an unclean election is left, of broker {one.led_by}, which led last by the history{_as_chosen(found, one, (one.led_by,))}"
     alive = [broker for broker in one.replicas if found.alive(broker)]
     others = f", of broker {_or(alive)}" if alive else ""
     return f"only an unclean election is left{others}, and records may be lost"
 
 
-def _is_elected_by_itself(found: Health, one: Partition) -> bool:
-    """Whether Kafka elects who led last as soon as it runs: `PartitionChangeBuilder` does so where
-    nobody else is eligible, and one broker is named.
+def _is_first_choice(found: Health, one: Partition) -> bool:
+    """Whether Kafka elects who led last where it runs, wherever it stands among the replicas:
+    `PartitionChangeBuilder` does so where nobody else is eligible, and one broker is named.
     """
-    is_on = found.levels.get(ELR_FEATURE, 0) >= 1
-    return is_on and len(one.last_known_elr) == 1 and not found.alive(one.last_known_elr[0])
+    return found.levels.get(ELR_FEATURE, 0) >= 1 and len(one.last_known_elr) == 1
+
+
+def _is_elected_by_itself(found: Health, one: Partition) -> bool:
+    """Whether Kafka elects who led last as soon as it runs."""
+    return _is_first_choice(found, one) and not found.alive(one.last_known_elr[0])
+
+
+def _as_chosen(found: Health, one: Partition, chosen: Sequence[int]) -> str:
+    """What makes an unclean election take a broker: no request names one, and
+    `PartitionChangeBuilder` takes the first replica that runs.
+    """
+    if _is_first_choice(found, one):
+        return ""
+    first = min(map(one.replicas.index, chosen), default=0)
+    before = one.replicas[:first]
+    away = not any(map(found.alive, chosen))
+    todo = [f"start broker {_or(chosen)}"] if away else []
+    todo += [f"stop {_brokers(before)} until it leads"] if before else []
+    return (
+        f" (first {' and '.join(todo)}: Kafka elects the first replica that runs)" if todo else ""
+    )
 
 
 def _brokers(brokers: Sequence[int]) -> str:

@@ -98,7 +98,8 @@ REFERENCES_EXIST = state_check(
     fails there, or drops the record: replicas may then hold different states of the same log. Or
     brokers take it, and controllers stop.""",
     advice="""Find the controller and the version that wrote it, by the leader of that epoch.
-    Restart no node before you know what its loader does with the record.""",
+    Restart no node before you know what its loader does with the record. If every node stops at it,
+    kraftlog recover begins a quorum with all but this record.""",
 )  # fmt: skip
 
 
@@ -108,7 +109,8 @@ def _dangling(refused: Refused) -> Iterator[Said]:
     if fault.kind in MISSING:
         yield Said(
             f"The {origin.type} at offset {origin.offset} names something that does not exist there: {fault.detail}. Kafka's loader fails on it, or drops it. "
-            "Find out which controller wrote it before any node restarts."
+            "Find out which controller wrote it before any node restarts. "
+            "If every node stops at it, kraftlog recover builds a quorum without it."
             f"{record_note(origin.type, fault.kind)}",
             {"kind": fault.kind, "stops": NODES, "data": dict(data)},
         )

@@ -59,7 +59,8 @@ def _over_directories(quorum: Quorum) -> Coverage:
     change only while there is a leader. If too few are left to elect one, bring the old disk back,
     or begin a new quorum of what remains with kraftlog recover. Where meta.properties lacks the
     directory id, or was written anew for the old disk, write the old id back before the node
-    starts: kafka-storage format makes up another one.""",
+    starts: kafka-storage format makes up another one. A new disk never gets the old id: without its
+    log it would help to elect a leader that lacks committed records.""",
 )  # fmt: skip
 def directories(quorum: Quorum) -> Iterator[BadRow]:
     """A voter is an id and a directory: a node on a new disk is none, whatever its id."""
@@ -78,7 +79,8 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
         new = copy.directory_id
         are, needed = ("is" if count == 1 else "are" for count in (left, majority))
         stands = f"{left} of {len(named)} voters {are} left and {majority} {needed} needed: {_spare(left - majority)}."
-        old, fresh = f"({voter}, {named[voter]})", f"({voter}, {new})"
+        old = f"({voter}, {named[voter]})"
+        fresh = "it under its new directory.id" if new is None else f"({voter}, {new})"
         todo = (
             f"If the old disk is gone for good, remove the voter {old} with kafka-metadata-quorum, start the node, and add {fresh} once it has caught up."
             if left >= majority
@@ -95,10 +97,14 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
             f"{stands} {todo}"
         )
         if new is None:
+            old_id = f"If this is the disk of that voter, write directory.id={named[voter]} into the file before the node starts."
+            if quorum.by_label[copy.label].is_empty:
+                # It has forgotten what it acknowledged: by its old id it would vote all the same.
+                old_id = f"It holds no log, so do not write the old one into the file: the node would elect a leader that lacks committed records. {todo}"
             text = (
                 f"Node {voter} does not vote any more once it starts with this disk: its meta.properties has no directory.id, and Kafka makes up a new one. "
                 f"The voter set names directory {named[voter]}. "
-                f"Then {stands} If this is the disk of that voter, write directory.id={named[voter]} into the file before the node starts."
+                f"Then {stands} {old_id}"
             )
         yield BadRow(
             copy.label,

@@ -129,7 +129,7 @@ leaderless(
     *RUNNING, change(isr=[2], leader=-1),
 )  # fmt: skip
 leaderless(
-    "Only an unclean election is left, of broker 2, which led last: a-0.",
+    "Only an unclean election is left, of broker 2, which led last (first start broker 2 and stop broker 1 until it leads: Kafka elects the first replica that runs)",
     *HALF, with_elr(isr=[], leader=-1, lastKnownElr=[2]),
 )  # fmt: skip
 leaderless(

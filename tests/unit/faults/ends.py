@@ -28,7 +28,7 @@ from tests.unit.audit_logs import (
     uvarint,
     voters_batch,
 )
-from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, fault
+from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, everywhere, fault
 
 LOST = "log_end_lost"
 
@@ -1018,6 +1018,35 @@ fault(
     "log_ends_on_batch", "warning", "3", 13, says="inside the batch of offsets 12 to 14",
     also="leader_change_starts_epoch log_matching committed_data_consistent",
 )(lambda nodes: ends_inside(nodes, 4))  # fmt: skip
+
+
+@fault(
+    "log_ends_on_batch", "warning", "3", 13, says="Do not empty its log folder",
+    also="log_matching log_end_lost", sound=lambda nodes: everywhere(nodes, NO_OP, NO_OP, NO_OP),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Voter 2 is behind: with an emptied voter 3 it would be elected (Kafka 4.3.1)."""
+    nodes[0].append(Batch(12, 2, (NO_OP, NO_OP, NO_OP), None, LATER))
+    nodes[2].append(Batch(12, 2, (NO_OP,), None, LATER))
+    kept = [one.raw() for one in healthy_log() if 6 <= one.base < 10]
+    nodes[1].segment(6).write_bytes(b"".join(kept))
+
+
+@fault(
+    "log_ends_on_batch", "warning", "4", 2, says="Do with its folder what the finding of committed_data_consistent says",
+    also="committed_data_consistent single_leader_per_epoch log_matching log_end_lost",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Two nodes of a scale-out had a quorum of their own (bitnami/charts#29167)."""
+    for number in (4, 5):
+        node = Node(nodes[0].home.parent, number)
+        members = (4, 5)
+        node.write([leader_change(0, 1, 4, START_MS, members, members), Batch(1, 1, (NO_OP,))])
+        node.checkpoint(6, 1).unlink()
+        node.epochs([(1, 0)])
+        node.quorum_state(
+            leaderId=4, leaderEpoch=1, currentVoters=[{"voterId": one} for one in members]
+        )
 
 
 @fault(

@@ -99,7 +99,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
         "committed_lower": int, "role": str, "led_epoch": int, "held_by": [str],
     },
     "log_ends_on_batch": {
-        "batch_start_offset": int, "batch_end_offset": int,
+        "batch_start_offset": int, "batch_end_offset": int, "asks": str,
     },
     "log_matching": {
         "agreeing": [str], "outlier_by_majority": (str, None), "batches_that_differ": int,

@@ -430,6 +430,18 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "node_identity_unique", "critical", "3", also="voters_present", sound=on_its_disks,
+    says="It holds no log: as voter 3 it would elect a leader that lacks committed records",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A new node was given a copy of the meta.properties of voter 3."""
+    on_its_disks(nodes)
+    shutil.rmtree(nodes[2].folder)
+    nodes[2].folder.mkdir()
+    nodes[2].meta(node_id=4, directory=3)
+
+
+@fault(
     "node_identity_unique", "critical", "8", sound=on_its_disks,
     says="Folders 8 and 2 have one directory, AAAAAAAAAAAAAAAAAAAAZg, and name two nodes, 8 and 2",
 )  # fmt: skip
@@ -487,6 +499,18 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "voter_directories_agree", "warning", "2",
+    says="It holds no log, so do not write the old one into the file",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    on_its_disks(nodes)
+    without_directory(nodes[1])
+    shutil.rmtree(nodes[1].folder)
+    nodes[1].folder.mkdir()
+
+
+@fault(
     "voter_directories_agree", "warning", "2", says="put directory.id=AAAAAAAAAAAAAAAAAAAAZg back",
     sound=on_its_disks,
 )  # fmt: skip
@@ -503,6 +527,18 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     on_its_disks(nodes)
     (nodes[1].home / "meta.properties").unlink()
+
+
+@fault(
+    "meta_properties_valid", "warning", "2", also="voters_present",
+    says="This copy holds no log. A voter's new disk must not get the old directory.id",
+    sound=on_its_disks,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """A voter with its old directory.id and without its log votes for anybody (Kafka 4.3.1)."""
+    on_its_disks(nodes)
+    shutil.rmtree(nodes[1].home)
+    nodes[1].folder.mkdir(parents=True)
 
 
 def without_directory(node: Node) -> None:

@@ -64,7 +64,10 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, change(2))
 
 
-@fault(REFERENCES, "critical", offset=12, sound=appended(remove_topic(3)))
+@fault(
+    REFERENCES, "critical", offset=12, says="If every node stops at it, kraftlog recover builds",
+    sound=appended(remove_topic(3)),
+)  # fmt: skip
 def _(nodes: list[Node]) -> None:
     everywhere(nodes, remove_topic(9))
 
