@@ -217,13 +217,15 @@ def unelected(quorum: Quorum) -> Iterator[tuple[LogView, int, int]]:
     the logs; but for those of which `stuck` says why.
     """
     newest = max((log.last_epoch or 0 for log in quorum.peers), default=0)
-    known = {one.log.label for one in stuck(quorum)}
+    far = []
     for log in (log for logs in quorum.holders.values() for log in logs):
         state = log.evidence.state_file
-        if state is None or log.evidence.quorum_state is None or log.label in known:
+        if state is None or log.evidence.quorum_state is None:
             continue
         if state.leader_epoch - newest > quorum.thresholds.skipped_epochs:
-            yield log, state.leader_epoch, newest
+            far.append((log, state.leader_epoch, newest))
+    known = {one.log.label for one in stuck(quorum)} if far else ()
+    yield from (one for one in far if one[0].label not in known)
 
 
 def is_stormy(quorum: Quorum) -> bool:
