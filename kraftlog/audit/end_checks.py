@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, Severity, check
+from kraftlog.audit.check import ActionKey, BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
 from kraftlog.audit.difference_checks import committed_sides
 from kraftlog.audit.triage import covering, fetch_again, holding, replicas_text
@@ -305,6 +305,12 @@ def _elsewhere(nodes: list[int]) -> str:
     return f"{are.format(numbers(nodes))} here with another disk"
 
 
+_OF_TWO_HISTORIES: tuple[str, dict[str, ActionKey]] = (
+    "Do with its folder what the finding of committed_data_consistent says.", {},
+)  # fmt: skip
+"""What takes the place of `fetch_again`, whose words are for a copy of the one history."""
+
+
 @check(
     "log_ends_on_batch", "warning", "log", "UnexpectedAppendOffsetException",
     "each log ends where a batch of the other logs ends",
@@ -350,12 +356,7 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
         other, index = held[0]
         first, last = int(other.base[index]), int(other.last[index])
         names = replicas_text([one.label for one, _ in held])
-        todo, asks = fetch_again(quorum, log.label)
-        if log.label in apart:
-            todo, asks = (
-                "Do with its folder what the finding of committed_data_consistent says.",
-                {},
-            )
+        todo, asks = _OF_TWO_HISTORIES if log.label in apart else fetch_again(quorum, log.label)
         yield BadRow(
             log.label,
             f"The log ends at offset {end}, inside the batch of offsets {first} to {last} on {names}. "

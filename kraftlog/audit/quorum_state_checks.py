@@ -122,7 +122,7 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
 def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
     """Nodes with a static list of voters that is not the set of their records."""
     one, labels = same[0], [other.replica for other in same]
-    look, start = ("It looks", "it starts") if len(labels) == 1 else ("They look", "they start")
+    look, start = _looking(labels)
     return BadRow(
         one.replica,
         f"The voters are {members_text(one.ids, one.members, counts.members)} by the {VOTERS} of {replicas_text(labels)}. "
@@ -133,6 +133,11 @@ def _places_row(same: list[VoterSet], counts: VoterSet) -> BadRow:
         severity="info",
         evidence={**_both(one, counts), "looking": labels},
     )
+
+
+def _looking(labels: Sequence[str]) -> tuple[str, str]:
+    """Who looks for a leader, and when, in words."""
+    return ("It looks", "it starts") if len(labels) == 1 else ("They look", "they start")
 
 
 def _set_row(
@@ -152,11 +157,10 @@ def _set_row(
     )
     so = f"Nodes that disagree on the voters count different majorities.{two} Find out which change was not finished before any node starts."
     if not counts_votes:
-        who, look, start = "This node has", "It looks", "it starts"
-        if len(labels) > 1:
-            who, look, start = "These nodes have", "They look", "they start"
+        who = "This node has" if len(labels) == 1 else "These nodes have"
         so = f"{who} no vote: no majority is counted by that."
         if one.source == VOTERS:
+            look, start = _looking(labels)
             so += f" {look} for a leader at those nodes when {start}: name those that vote now."
     place = f"the {one.source} of {replicas_text(labels)}" if len(labels) > 1 else one.place
     if refused:

@@ -315,7 +315,8 @@ def _start_first(quorum: Quorum, lacking: LogView, them: str) -> str:
     if first is None:
         why = _speaks_against(quorum, sound[0])
         return f"{sentence(called(quorum, sound[0]))} holds {them}, but {why}."
-    waiting = [one for one in quorum.electors if one.label in after_a_leader(quorum)]
+    after = after_a_leader(quorum)
+    waiting = [one for one in quorum.electors if one.label in after]
     never = [called(quorum, one) for one in waiting if leads_alone(quorum, one)]
     late = [called(quorum, one) for one in waiting if not leads_alone(quorum, one)]
     rest = f"the rest, {listed(late)} among them," if late else "the rest"

@@ -88,11 +88,18 @@ def _keep(
     that starts without what is committed votes for who lacks it, too.
     """
     log = quorum.by_label[label]
-    committed = min(quorum.bounds.lower, log.end_offset or 0)
-    if not quorum.is_voter(log.evidence) or max(start, quorum.own_snapshot_end(label)) >= committed:
+    reached = max(start, quorum.own_snapshot_end(label))
+    if not _would_forget(quorum, log, reached, log.end_offset or 0):
         return f"Keep a copy of {folders} before {node} starts.", {}
     todo, asks = fetch_again(quorum, label)
     return f"Keep a copy of {folders}. {todo}", asks
+
+
+def _would_forget(quorum: Quorum, log: LogView, reached: int, held: int) -> bool:
+    """Whether a voter that held all below `held` lacks what is committed when it begins with what it
+    has below `reached` alone.
+    """
+    return bool(quorum.is_voter(log.evidence)) and reached < min(held, quorum.bounds.lower)
 
 
 def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
@@ -245,7 +252,7 @@ def instead_of(
     if start and best is None:
         return f"No replica at hand has a sound one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)[0]}"
     reached = max(log.end_offset or 0, best.end_offset if best else 0)
-    if quorum.is_voter(log.evidence) and reached < min(snapshot.end_offset, quorum.bounds.lower):
+    if _would_forget(quorum, log, reached, snapshot.end_offset):
         return f"Without this file the voter would vote for who lacks offset {reached}, too, which is committed. {fetch_again(quorum, log.label)[0]}"
     if best is None:
         return "Set it aside: the log begins at offset 0, and needs no snapshot."

@@ -52,18 +52,17 @@ def write_lake_page(lake: "Lake", elsewhere: str | None = None) -> str | None:
         _write(path, page_of_lake(lake))
     # The run's tables are committed: whatever breaks here must not hide them.
     except Exception as error:
-        earlier = None if elsewhere else _left_alone(lake)
-        _tell_failure(path, error, earlier)
+        _tell_failure(path, error, is_earlier=elsewhere is None and _lies_there(lake))
         return None
     return path
 
 
-def _left_alone(lake: "Lake") -> str | None:
-    """The page of an earlier run, where there is one; None too where nobody can say."""
+def _lies_there(lake: "Lake") -> bool:
+    """Whether the page of an earlier run lies in a lake; no, too, where nobody can say."""
     try:
-        return page_path(lake)
-    except Exception:
-        return None
+        return page_path(lake) is not None
+    except Exception:  # what could not be written is told all the same
+        return False
 
 
 def _is_told(lake: "Lake") -> bool:
@@ -96,8 +95,8 @@ def _write(path: str, data: PageData) -> None:
     write_whole(path, render_page(data).encode("utf-8"))
 
 
-def _tell_failure(path: str, error: Exception, earlier: str | None = None) -> None:
-    still = "; the one that lies there is of an earlier run" if earlier else ""
+def _tell_failure(path: str, error: Exception, *, is_earlier: bool = False) -> None:
+    still = "; the one that lies there is of an earlier run" if is_earlier else ""
     tell(
         f"the page {path} could not be written ({in_short(error)}); what was found is told without it{still}"
     )

@@ -213,10 +213,9 @@ def leads_alone(quorum: Quorum, log: LogView) -> bool:
     it makes that the leader, also while another one leads, and who hears of it later follows it.
     Source: KafkaRaftClient.initialize, QuorumState.isOnlyVoter.
     """
-    named = quorum.electorates[log.label]
-    return len(named) == 1 < len(
-        quorum.voter_set.ids if quorum.voter_set else ()
-    ) and quorum.is_among(named, log.evidence)
+    named, voters = quorum.electorates[log.label], quorum.voter_set
+    has_others = voters is not None and len(voters.ids) > 1
+    return has_others and len(named) == 1 and quorum.is_among(named, log.evidence)
 
 
 def after_a_leader(quorum: Quorum) -> frozenset[str]:
@@ -225,14 +224,18 @@ def after_a_leader(quorum: Quorum) -> frozenset[str]:
     who holds it needs, so that a majority that is just one has these, too.
     """
     held = (log for copies in quorum.holders.values() for log in copies)
-    set_back = {log.label for log in held if is_set_back(quorum, log)}
-    return frozenset(set_back).union(
-        one.log.label
-        for one in candidates(quorum)
-        if one.wins and one.lacks_from is not None
-        if len({node for node, _ in quorum.electorates[one.log.label]}) // 2 + 1
-        < quorum.bounds.majority
+    set_back = frozenset(log.label for log in held if is_set_back(quorum, log))
+    lacking = (
+        one.log.label for one in candidates(quorum) if one.wins and one.lacks_from is not None
     )
+    return set_back.union(
+        one for one in lacking if _votes_needed(quorum, one) < quorum.bounds.majority
+    )
+
+
+def _votes_needed(quorum: Quorum, label: str) -> int:
+    """How many votes elect a node by its own log's voters."""
+    return len({node for node, _ in quorum.electorates[label]}) // 2 + 1
 
 
 def knows_its_vote(quorum: Quorum, log: LogView) -> bool:

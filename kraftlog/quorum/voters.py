@@ -171,7 +171,7 @@ def has_other_setting(one: ReplicaEvidence) -> bool:
     file" (seen of Kafka 3.7.2; KAFKA-16526).
     """
     states = [state.ids for state in by_quorum_state([one])]
-    return any(setting.ids not in states for setting in by_configuration([one]) if states)
+    return bool(states) and any(setting.ids not in states for setting in by_configuration([one]))
 
 
 def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:

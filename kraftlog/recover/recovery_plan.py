@@ -343,13 +343,11 @@ def _lost_lines(found: Recovered) -> list[str]:
         if group.moved:
             moved = counted(len(group.moved), "partition")
             again = f"leader and replicas in sync of {moved} (see plan.json)"
-            is_done = group.held[0].cause != Cause.UNCOMMITTED
-            whose = (
-                "What brokers have gone by since"
-                if is_done
-                else "What the cluster sets again by itself"
-            )
-            lines += ["", f"{whose}: {again}.{' Step 6 goes by that.' if is_done else ''}"]
+            if group.held[0].cause == Cause.UNCOMMITTED:
+                moves = f"What the cluster sets again by itself: {again}."
+            else:
+                moves = f"What brokers have gone by since: {again}. Step 6 goes by that."
+            lines += ["", moves]
         lines.append("")
     return [*lines, *_again_lines(found)]
 
@@ -384,7 +382,7 @@ _STRAY = (
 )
 
 
-def _broker_lines(found: Recovered, bootstrap: str) -> list[str]:
+def _broker_step(found: Recovered, bootstrap: str) -> str:
     """How the brokers start. A state that is older than what they did can make one lead that lacks
     what others have: they cut their records to its end (seen of Kafka 4.3.1).
     """
@@ -392,18 +390,18 @@ def _broker_lines(found: Recovered, bootstrap: str) -> list[str]:
     which = (
         "first only the brokers that ran until the old quorum ended," if older else "the brokers"
     )
-    lines = [
+    text = (
         f"6. Start {which} with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
         "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default)."
-    ]
+    )
     if older:
-        lines[0] += (
+        text += (
             f" Leaders and replicas in sync are those of offset {found.image.end_offset}. "
             "A broker that stopped or fell behind after that could lead, and the others would cut acknowledged records to its end. "
             "So start the other brokers only when each partition of the first ones has a leader. "
             "Where it has none, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
         )
-    return lines
+    return text
 
 
 def _steps(
@@ -448,7 +446,7 @@ def _steps(
         *(never if is_older else ()),
         "",
         f"5. Start the controllers. One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {addresses[0]} describe --status`.",
-        *_broker_lines(found, bootstrap),
+        _broker_step(found, bootstrap),
         "7. Create again what is lost and still wanted, and run `kraftlog audit` over new copies.",
     ]
     return lines
