@@ -55,7 +55,7 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
             expected, _ = offsets_of(log, *columns.place(row))
             does = (
                 "Kafka does not notice it when it starts"
-                if segment.reaches(int(columns.last_offsets[row]))
+                if int(columns.last_offsets[row]) in segment.reach
                 else "Kafka refuses to start over it"
             )
             why = (

@@ -163,34 +163,27 @@ def _shares(events: list[BrokerEvent], spans: Longs) -> Longs:
     return shares
 
 
-def amplification_rows(found: Bursts, replicas: int) -> list[Row]:
+def amplification_rows(found: Bursts, replicas: int) -> Iterator[Row]:
     """A row per event; `replicas` counts the copies of the log."""
-    return [
-        _row(found.log, one, found.spans[at], int(found.counts[at]), int(found.sizes[at]), replicas)
-        for at, one in enumerate(found.events)
-    ]
-
-
-def _row(
-    log: SharedLog, event: BrokerEvent, span: Longs, count: int, size: int, replicas: int
-) -> Row:
-    start, end = int(span[0]), int(span[1])
-    burst = log.bytes_between(start, end)
-    at = log.row_at(event.offset + 1) - 1
+    log, (starts, ends) = found.log, found.spans.T
+    sizes, records = log.bytes_between(starts, ends), log.records_between(starts, ends)
     fence, change = message_size_bytes(FENCE_BROKER_FIELDS), message_size_bytes(ISR_CHANGE_FIELDS)
-    return {
-        "event_offset": event.offset,
-        "event_timestamp": moment(int(log.base_timestamps[at])),
-        "broker_id": event.broker_id,
-        "event": event.kind,
-        "record_type": event.record_type,
-        "burst_start_offset": start,
-        "burst_end_offset": end,
-        "partition_change_count": count,
-        "partition_change_size_bytes": size,
-        "burst_record_count": log.records_between(start, end),
-        "burst_size_bytes": burst,
-        "replicated_size_bytes": int(fan_out_bytes(burst, replicas)),
-        "kip_event_size_bytes": int(fan_out_bytes(fence, replicas)),
-        "kip_isr_changes_size_bytes": int(fan_out_bytes(change * count, replicas)),
-    }
+    for at, event in enumerate(found.events):
+        count, size = int(found.counts[at]), int(sizes[at])
+        row = log.row_at(event.offset + 1) - 1
+        yield {
+            "event_offset": event.offset,
+            "event_timestamp": moment(int(log.base_timestamps[row])),
+            "broker_id": event.broker_id,
+            "event": event.kind,
+            "record_type": event.record_type,
+            "burst_start_offset": int(starts[at]),
+            "burst_end_offset": int(ends[at]),
+            "partition_change_count": count,
+            "partition_change_size_bytes": int(found.sizes[at]),
+            "burst_record_count": int(records[at]),
+            "burst_size_bytes": size,
+            "replicated_size_bytes": int(fan_out_bytes(size, replicas)),
+            "kip_event_size_bytes": int(fan_out_bytes(fence, replicas)),
+            "kip_isr_changes_size_bytes": int(fan_out_bytes(change * count, replicas)),
+        }

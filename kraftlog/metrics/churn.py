@@ -112,8 +112,10 @@ def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:
 
 def _firsts(lives: Lives, hours: _Hours, since: Longs) -> Longs:
     """Objects that ended a version in each hour, and none after `since` before that."""
-    spans = zip(since.tolist(), *(one.tolist() for one in hours.spans), strict=True)
-    return np.array([sum(part.count(*one) for part in lives.ends) for one in spans], np.int64)
+    found = np.zeros(len(hours), np.int64)
+    for part in lives.ends:
+        found += part.counts(since, *hours.spans)
+    return found
 
 
 def _touched(lives: Lives, hours: _Hours) -> Longs:

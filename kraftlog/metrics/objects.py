@@ -37,15 +37,17 @@ class Ends:
         """Where objects ended a version for the first time since an offset, as far as that lies
         after `start` and up to `end`: each object once.
         """
-        first, after = self._between(start, end)
+        first, after = np.searchsorted(self.offsets, [start, end], "right")
         return self.offsets[first:after][self.before[first:after] <= since]
 
-    def count(self, since: int, start: int, end: int) -> int:
-        first, after = self._between(start, end)
-        return int(np.count_nonzero(self.before[first:after] <= since))
-
-    def _between(self, start: int, end: int) -> Longs:
-        return np.searchsorted(self.offsets, [start, end], "right")
+    def counts(self, since: Longs, starts: Longs, ends: Longs) -> Longs:
+        """How many objects do, for each of several ranges."""
+        firsts, afters = (np.searchsorted(self.offsets, one, "right") for one in (starts, ends))
+        found = np.zeros(len(since), np.int64)
+        for at in np.flatnonzero(firsts < afters).tolist():
+            ended = self.before[firsts[at] : afters[at]]
+            found[at] = np.count_nonzero(ended <= since[at])
+        return found
 
     def after(self, offset: int) -> "Ends":
         first = int(np.searchsorted(self.offsets, offset, "right"))
@@ -106,7 +108,7 @@ class Lives:
 
 class Changes:
     """All changes (ends of versions) of several tables, to ask for the dirty ratio many times. The
-    ratio is `count` over `alive_at`. Before `known_from`, where the last base snapshot ends, the
+    ratio is one of `counts` over `alive_at`. Before `known_from`, where the last base snapshot ends, the
     state is not known; changes up to `first_offset` do not count.
     """
 
@@ -123,13 +125,15 @@ class Changes:
         began = np.searchsorted(self._began, offset, "right")
         return int(began - np.searchsorted(self._ended, offset, "right"))
 
-    def count(self, start: int, end: int) -> int:
-        """Objects that were modified or deleted after `start` and up to `end`: those of which a
+    def counts(self, starts: Longs, ends: Longs) -> Longs:
+        """Objects that were modified or deleted after each start and up to its end: those of which a
         version ended there. One that was only added does not count; one that was added and then
         modified or deleted does. Each object counts once.
         """
-        first = max(start, self._first)
-        return sum(one.count(start, first, end) for one in self._ends)
+        firsts, found = np.maximum(starts, self._first), np.zeros(len(starts), np.int64)
+        for one in self._ends:
+            found += one.counts(starts, firsts, ends)
+        return found
 
     def reached(self, start: int, wanted: float) -> int | None:
         """The lowest offset up to which so many objects have changed since `start`."""

@@ -115,7 +115,7 @@ class Simulator:
         changed = self.changes.reached(start, wanted)
         if changed is None:
             return None
-        dirty = int(np.searchsorted(self.log.last_offsets + 1, changed, "left"))
+        dirty = int(np.searchsorted(self.log.last_offsets, changed - 1, "left"))
         if dirty >= len(self.log):
             return None
         return (at, "bytes") if at >= dirty else (dirty, "ratio")
@@ -149,8 +149,8 @@ def policy_rows(simulator: Simulator, quorum: Quorum, object_bytes: float | None
             rows += _of_rules(replace(simulator, limits=own), log.label, object_bytes)
     for log in quorum.logs:
         ends = {one.end_offset for one in quorum.credible_snapshots if one.replica == log.label}
-        for number, one in enumerate(_real(simulator, sorted(ends - {0})), 1):
-            rows.append(_row(simulator, REAL, log.label, number, one, object_bytes))
+        real = list(_real(simulator, sorted(ends - {0})))
+        rows += _rows(simulator, REAL, log.label, real, object_bytes)
     return rows
 
 
@@ -159,8 +159,7 @@ def _of_rules(
 ) -> Iterator[Row]:
     for name, rule in simulator.rules().items():
         if replica is None or name in BY_SETTINGS:
-            for number, one in enumerate(simulator.intervals(rule), 1):
-                yield _row(simulator, name, replica, number, one, object_bytes)
+            yield from _rows(simulator, name, replica, simulator.intervals(rule), object_bytes)
 
 
 def _real(simulator: Simulator, ends: list[int]) -> Iterator[Interval]:
@@ -175,43 +174,48 @@ def _real(simulator: Simulator, ends: list[int]) -> Iterator[Interval]:
     yield Interval(start, max(start, log_end), None)
 
 
-def _row(
+def _rows(
     simulator: Simulator,
     policy: str,
     replica: str | None,
-    number: int,
-    one: Interval,
+    found: list[Interval],
     object_bytes: float | None,
-) -> Row:
-    log, changes = simulator.log, simulator.changes
-    start, end = one.start_offset, one.end_offset
-    begun, until = log.time_before(start), log.time_before(end)
-    if begun is None and len(log):
-        begun = int(log.base_timestamps[0])
-    held, alive = changes.alive_at(start), changes.alive_at(end)
-    changed, log_bytes = changes.count(start, end), log.bytes_between(start, end)
-    size = None if object_bytes is None else int(alive * object_bytes)
-    limits = simulator.limits
+) -> Iterator[Row]:
+    """The rows of a rule's intervals, or of a replica's: what they hold is counted for all at once."""
+    log, changes, limits = simulator.log, simulator.changes, simulator.limits
+    starts = np.array([one.start_offset for one in found], np.int64)
+    ends = np.array([one.end_offset for one in found], np.int64)
+    counts = changes.counts(starts, ends).tolist()
+    sizes, records = log.bytes_between(starts, ends), log.records_between(starts, ends)
     is_timed = policy == SHIPPED and limits.max_interval_ms < NEVER_MS
-    return {
-        "policy": policy,
-        "replica": replica,
-        "limit_bytes": limits.max_bytes if policy in BY_SETTINGS else None,
-        "limit_interval_ms": limits.max_interval_ms if is_timed else None,
-        "interval": number,
-        "start_offset": start,
-        "end_offset": end,
-        "start_timestamp": None if begun is None else moment(begun),
-        "end_timestamp": None if until is None else moment(until),
-        "is_cut": one.trigger is not None,
-        "trigger": one.trigger,
-        "record_count": log.records_between(start, end),
-        "log_bytes": log_bytes,
-        "interval_ms": None if begun is None or until is None else until - begun,
-        "snapshot_object_count": held,
-        "changed_object_count": changed,
-        "dirty_ratio": changed / held if held else None,
-        "object_count": alive,
-        "snapshot_size_bytes": size,
-        "write_amplification": write_amplification(size, log_bytes) if size is not None else None,
-    }
+    for at, (one, changed, log_bytes) in enumerate(zip(found, counts, sizes.tolist(), strict=True)):
+        start, end = one.start_offset, one.end_offset
+        begun, until = log.time_before(start), log.time_before(end)
+        if begun is None and len(log):
+            begun = int(log.base_timestamps[0])
+        held, alive = changes.alive_at(start), changes.alive_at(end)
+        size = None if object_bytes is None else int(alive * object_bytes)
+        yield {
+            "policy": policy,
+            "replica": replica,
+            "limit_bytes": limits.max_bytes if policy in BY_SETTINGS else None,
+            "limit_interval_ms": limits.max_interval_ms if is_timed else None,
+            "interval": at + 1,
+            "start_offset": start,
+            "end_offset": end,
+            "start_timestamp": None if begun is None else moment(begun),
+            "end_timestamp": None if until is None else moment(until),
+            "is_cut": one.trigger is not None,
+            "trigger": one.trigger,
+            "record_count": int(records[at]),
+            "log_bytes": log_bytes,
+            "interval_ms": None if begun is None or until is None else until - begun,
+            "snapshot_object_count": held,
+            "changed_object_count": changed,
+            "dirty_ratio": changed / held if held else None,
+            "object_count": alive,
+            "snapshot_size_bytes": size,
+            "write_amplification": write_amplification(size, log_bytes)
+            if size is not None
+            else None,
+        }

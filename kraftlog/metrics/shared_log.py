@@ -80,15 +80,17 @@ class SharedLog:
         found[found] = offsets[found] <= self.last_offsets[rows[found]]
         return found
 
-    def bytes_between(self, start: int, end: int) -> int:
-        """Bytes of the batches that begin in [start, end)."""
-        first, after = self.row_at(start), self.row_at(end)
-        return int(self.size_before[max(after, first)] - self.size_before[first])
+    def bytes_between(self, starts: Longs, ends: Longs) -> Longs:
+        """Bytes of the batches that begin in each [start, end)."""
+        return self._between(self.size_before, starts, ends)
 
-    def records_between(self, start: int, end: int) -> int:
-        """Records of the batches that begin in [start, end), control records too."""
-        first, after = self.row_at(start), self.row_at(end)
-        return int(self.records_before[max(after, first)] - self.records_before[first])
+    def records_between(self, starts: Longs, ends: Longs) -> Longs:
+        """Records of the batches that begin in each [start, end), control records too."""
+        return self._between(self.records_before, starts, ends)
+
+    def _between(self, before: Longs, starts: Longs, ends: Longs) -> Longs:
+        first, after = (np.searchsorted(self.base_offsets, one, "left") for one in (starts, ends))
+        return before[np.maximum(after, first)] - before[first]
 
     def time_before(self, offset: int) -> int | None:
         """Time of the last batch that begins below an offset."""

@@ -158,11 +158,12 @@ class SegmentEvidence:
         """The file by its name; where no segment of the log is to be seen, the log."""
         return self.name if _is_seen(self.problem or "") else "its log"
 
-    def reaches(self, last_offset: int) -> bool:
-        """Whether Kafka takes a batch with that last offset in this file: its indexes count offsets
-        from the file's name on, in 32 bits. It refuses to start over one that is further off.
+    @property
+    def reach(self) -> range:
+        """The last offsets of batches that Kafka takes in this file: its indexes count offsets from the
+        file's name on, in 32 bits. It refuses to start over a batch that is further off.
         """
-        return 0 <= last_offset - self.base_offset < 1 << 31
+        return range(self.base_offset, self.base_offset + (1 << 31))
 
 
 @dataclass(frozen=True, slots=True)

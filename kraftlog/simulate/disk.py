@@ -112,7 +112,7 @@ def _vector(log: LogView, last: SegmentEvidence | None, end_row: int) -> EpochVe
         return EpochVector((), 0)
     entries = tuple((e.epoch, e.start_offset) for e in log.epoch_starts if e.row < end_row)
     kept = log.evidence.log.last_offsets[last.first_row : end_row]
-    inside = (int(one) + 1 for one in kept[::-1] if last.reaches(int(one)))
+    inside = (int(one) + 1 for one in kept[::-1] if int(one) in last.reach)
     end = next(inside, last.base_offset)
     if end_row == last.end_row:
         end = max(end, *(one.offset + 1 for one in _of_other_magic([last])), 0)
@@ -188,10 +188,10 @@ def _problems(one: ReplicaEvidence) -> Iterator[str]:
 def _out_of_reach(one: ReplicaEvidence, end_row: int) -> Iterator[str]:
     """Batches before the first damage that recovery gives up at, the first of each segment."""
     for segment in one.segments:
-        found = one.log.last_offsets[segment.first_row : min(segment.end_row, end_row)].tolist()
-        index = next((i for i, last in enumerate(found) if not segment.reaches(last)), None)
-        if index is not None:
-            base = int(one.log.base_offsets[segment.first_row + index])
+        found = one.log.last_offsets[segment.first_row : min(segment.end_row, end_row)]
+        beyond = np.flatnonzero((found < segment.reach.start) | (found >= segment.reach.stop))
+        if len(beyond):
+            base = int(one.log.base_offsets[segment.first_row + int(beyond[0])])
             yield f"a batch in {segment.name} says that it begins at offset {base}, which that file cannot hold"
 
 

@@ -688,6 +688,6 @@ def test_events_of_one_burst_have_each_their_own_partition_changes(tmp_path: Pat
     bursts = Bursts(shared_log(read(tmp_path)), [BrokerEvent(*one, "X") for one in kinds])
     changes = np.array([12, 13, 14, 16, 17, 21, 22, 23, 24, 26, 27, 31])
     bursts.add(changes, np.full(len(changes), 40))
-    rows = amplification_rows(bursts, 3)
+    rows = [*amplification_rows(bursts, 3)]
     assert [row["partition_change_count"] for row in rows] == [3, 2, 4, 2, 2, 1]
     assert {(row["burst_start_offset"], row["burst_end_offset"]) for row in rows} == {(12, 32)}

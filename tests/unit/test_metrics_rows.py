@@ -424,9 +424,11 @@ def test_the_shared_log_by_its_offsets(tmp_path: Path) -> None:
         below = [one for one in whole if one.base < offset]
         assert log.row_at(offset) == len(below)
         assert log.time_before(offset) == (below[-1].ms if below else None)
-        for end in range(14):
-            between = [one for one in whole if offset <= one.base < end]
-            assert log.bytes_between(offset, end) == sum(len(one.raw()) for one in between)
-            assert log.records_between(offset, end) == sum(len(one.values) for one in between)
+        ends = np.arange(14)
+        inside = [[one for one in whole if offset <= one.base < end] for end in range(14)]
+        sizes = log.bytes_between(np.full(14, offset), ends).tolist()
+        assert sizes == [sum(len(one.raw()) for one in every) for every in inside]
+        records = log.records_between(np.full(14, offset), ends).tolist()
+        assert records == [sum(len(one.values) for one in every) for every in inside]
     assert len(set(log.id_texts().to_pylist())) == len(whole)
     assert {len(one) for one in log.id_texts().to_pylist()} == {32}
