@@ -6,6 +6,7 @@ import argparse
 import json
 import re
 
+from kraftlog.audit.runner import audit_of
 from kraftlog.commands.command import add_input, command, options_of
 from kraftlog.commands.faults import fault_rows, tell_faults
 from kraftlog.commands.values import local_argument
@@ -17,13 +18,14 @@ from kraftlog.recover.kit import new_folder, new_image, recovered_voters, write_
 from kraftlog.recover.recovery_plan import plan_text, plan_values
 from kraftlog.recover.source import recovered
 from kraftlog.report.printed_rows import print_rows
+from kraftlog.simulate.restart_rows import able_voters
 
 _DESCRIPTION = """\
 The newest state that the remaining copies prove, as the beginning of a new quorum: for each new
 voter a checkpoint with the new voters and a meta.properties, for each broker the meta.properties of
-its disks, and plan.md, which says what is kept, what is lost, what is unknown, and what to do in
-which order, with the commands for each node. Review it; nothing is started, and
-nothing is written but the new folder.
+its disks, and plan.md, which says whether the old voters can go on instead, what is kept, lost and
+unknown, and what to do in which order, with the commands for each node. Review it; nothing is
+started, and nothing is written but the new folder.
 """
 
 
@@ -76,15 +78,17 @@ def _recover(chosen: argparse.Namespace) -> int:
     with waiting("recover"):
         quorum = replayed(roots, options)
         found = recovered(quorum, chosen.at)
+        # An older state is asked for on purpose.
+        able = able_voters(quorum, audit_of(quorum).findings) if chosen.at is None else []
     cluster_id = chosen.cluster_id or found.cluster_id
     if cluster_id is None:
         raise InputError("no copy says which cluster it is of: name it with --cluster-id")
     out = new_folder(chosen.out, roots)
     image = new_image(found.image, voters, chosen.listener)
     files = write_kit(out, image, voters, found.brokers, cluster_id)
-    lines = plan_text(found, voters, cluster_id, chosen.listener, roots).split("\n")
+    lines = plan_text(found, voters, cluster_id, chosen.listener, roots, able).split("\n")
     text = "\n".join(map(printable, lines))
-    values = plan_values(found, voters, files, cluster_id)
+    values = plan_values(found, voters, files, cluster_id, able)
     write_text(out / "plan.md", text)
     write_text(out / "plan.json", json.dumps(values, indent=1, ensure_ascii=False) + "\n")
     if chosen.format == "json":

@@ -215,7 +215,11 @@ def _combined(found: Recovered, voters: Sequence[NewVoter]) -> Iterator[str]:
 
 
 def plan_values(
-    found: Recovered, voters: Sequence[NewVoter], files: dict[int, list[Path]], cluster_id: str
+    found: Recovered,
+    voters: Sequence[NewVoter],
+    files: dict[int, list[Path]],
+    cluster_id: str,
+    able: Sequence[int],
 ) -> dict[str, Any]:
     image = found.image
     return {
@@ -227,6 +231,7 @@ def plan_values(
         "proven_offset": found.proven.offset,
         "upper_offset": found.bounds.upper,
         "missing_voters": list(found.bounds.missing_voters),
+        "able_voters": list(able),
         "kept": kept(found),
         "topics": sorted(value["name"] for value in image.state.rows("topics").values()),
         "topics_there_again": there_again(found),
@@ -257,8 +262,10 @@ def plan_text(
     cluster_id: str,
     listener: str,
     inputs: Sequence[str],
+    able: Sequence[int],
 ) -> str:
-    lines = [*_head(found, inputs), *_kept_lines(found), *_lost_lines(found)]
+    """`able` are the old voters that may start with their own disks, where they are a majority."""
+    lines = [*_head(found, inputs, able), *_kept_lines(found), *_lost_lines(found)]
     open_ = [f"- {one}" for one in unknown(found)]
     agree = "" if found.left_out else ", and agree"
     nothing = [f"Nothing: all voters are at hand{agree}."]
@@ -270,7 +277,7 @@ def plan_text(
     return "\n".join(lines) + "\n"
 
 
-def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
+def _head(found: Recovered, inputs: Sequence[str], able: Sequence[int]) -> list[str]:
     image, at = found.image, moment(found.image.timestamp)
     time = f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else "an unknown time"
     logs = f"{'the log' if len(found.logs_of) == 1 else 'the logs'} of {listed(found.logs_of)}"
@@ -291,9 +298,25 @@ def _head(found: Recovered, inputs: Sequence[str]) -> list[str]:
         "",
         f"From: {', '.join(inputs)}",
         "",
+        *_not_needed(able),
         f"This is the state before offset {image.end_offset} of epoch {image.epoch}; its last record is of {time}. "
         f"It comes from {source}. "
         f"{open_}{trust}Review this plan before anything starts. Nothing in the old copies has been changed.",
+    ]
+
+
+def _not_needed(able: Sequence[int]) -> list[str]:
+    """That the old quorum can go on. A new one loses more: each broker registers again, and what the
+    copies do not hold is gone.
+    """
+    if not able:
+        return []
+    are = "is a majority, and may start again with its own disk"
+    if len(able) > 1:
+        are = "are a majority, and may start again with their own disks"
+    return [
+        f"These copies do not ask for a new quorum. {voters_text(able).capitalize()} {are}: `kraftlog audit` says how. Follow this plan only where that fails.",
+        "",
     ]
 
 

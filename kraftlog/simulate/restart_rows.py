@@ -58,6 +58,20 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     ]
 
 
+def able_voters(quorum: Quorum, findings: Iterable[Finding]) -> list[int]:
+    """The voters that may start with their own disks, where these are a majority: no new quorum is
+    needed then. None of them otherwise.
+    """
+    able = {
+        one.node_id
+        for one in judged_restarts(quorum, findings)
+        if one.safety in (Safety.SAFE, Safety.LOSES)
+        and quorum.role(quorum.by_label[one.replica].evidence) == "voter"
+    }
+    known = sorted(one for one in able if one is not None)
+    return known if len(known) >= quorum.bounds.majority else []
+
+
 def _waiting(one: Restart, criticals: int) -> Restart:
     """A node that could be restarted by itself, while something critical is not settled."""
     but = "" if one.safety == Safety.SAFE else f", but {one.reason}"

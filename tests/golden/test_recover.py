@@ -60,6 +60,23 @@ def image_in(folder: Path) -> Image:
     return built(replica, None)
 
 
+def test_where_the_old_voters_can_go_on_the_plan_says_so_first(tmp_path: Path) -> None:
+    def changed(one: Batch) -> bytes:
+        return bytes([*one.raw()[:-1], one.raw()[-1] ^ 0xFF])
+
+    nodes = quorum(tmp_path / "in")
+    replace_batch(nodes[2], 10, changed)
+    assert recover(tmp_path / "in", tmp_path / "one")["able_voters"] == [1, 2]
+    head = (tmp_path / "one/plan.md").read_text(encoding="utf-8").split("\n\n")[2]
+    assert head.startswith(
+        "These copies do not ask for a new quorum. Voters 1 and 2 are a majority"
+    )
+    assert recover(tmp_path / "in", tmp_path / "at", "--at", "6")["able_voters"] == []
+    replace_batch(nodes[1], 10, changed)
+    assert recover(tmp_path / "in", tmp_path / "two")["able_voters"] == []
+    assert "do not ask" not in (tmp_path / "two/plan.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("case, best", [("isolated", "1"), ("offline", "2"), ("steady-live", "2")])
 def test_the_state_is_that_of_the_furthest_copy_but_for_its_controllers_and_producer_ids(
     case: str, best: str, tmp_path: Path
