@@ -62,7 +62,7 @@ CASES: dict[str, Case] = {
     ),
     "metadata.version is stuck": case(
         "KAFKA-20839", "built", "no_feature_record",
-        ("features_recorded", W, "has no metadata.version", "with kraftlog recover"),
+        ("features_recorded", W, "has no metadata.version", "metadata.version=20"),
     ),
     "metadata.version lags behind what all support": case(
         "KAFKA-20839", "built", "level_behind",

@@ -21,7 +21,7 @@ from kraftlog.quorum.scram import User, lost_by_loading
 from kraftlog.relations import moment
 from kraftlog.state.shapes import METADATA_VERSION
 
-MV_4_1_IV0 = 26
+MV_4_0_IV0, MV_4_1_IV0 = 22, 26
 TOLD = 12
 """So many names stand in a sentence; the evidence has all of them."""
 
@@ -273,19 +273,35 @@ def _no_node(quorum: Quorum, found: Health) -> Reason:
     "features_recorded", "warning", "state", "KAFKA-20839, KIP-584",
     "the state has a metadata.version",
     action="watch", nothing=_no_node,
-    meaning="""The log holds records but no metadata.version, which the first leader writes.
-    Upgrades of features are refused, and what nodes may write is not settled.""",
+    meaning="""The log holds records but no metadata.version, which the first leader writes, unless
+    it stops just then. Kafka 3 goes on as with level 1. No node of Kafka 4 does: controllers end, or no
+    broker is served (seen of 4.0.0, 4.1.1 and 4.3.1).""",
     advice="""Look at the first records of the log (kraftlog records --to-offset 20). If the log
-    lost its beginning, log_start_covered tells so. Otherwise begin a new quorum with kraftlog recover:
-    of copies, or with --at of an offset, whose state has a metadata.version.""",
+    lost its beginning, log_start_covered tells so. While all nodes run Kafka 3, set it: kafka-features
+    with --bootstrap-server of a broker, as controllers refuse it, and upgrade --feature
+    metadata.version=LEVEL. Otherwise begin a new quorum with kraftlog recover: of copies, or with
+    --at of an offset, whose state has a metadata.version.""",
 )  # fmt: skip
 def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
-    if METADATA_VERSION not in found.levels:
-        yield row(
-            found,
-            "The state has no metadata.version: no feature can be upgraded, and nodes may not agree on what to write. "
-            "Look for the FeatureLevelRecord among the first records of the log, or begin a quorum with kraftlog recover, of copies whose state has it.",
-        )
+    if METADATA_VERSION in found.levels:
+        return
+    able = newest_levels(found)
+    ends = sorted({node for (_, node), level in able.items() if level >= MV_4_0_IV0})
+    reach = min(able.values(), default=None)
+    which = "LEVEL" if reach is None else f"{reach}. All registered nodes support that level"
+    todo = (
+        "no node of Kafka 4 goes on with that, at any start. Begin a quorum with kraftlog recover, of copies whose state has it, or with --at an offset where it was there. "
+        "Where it never was, and nothing is in it yet, format all nodes anew."
+        if ends
+        else "Kafka 3 goes on as with level 1, and no node of Kafka 4 would go on at all. Set it before any node runs that: "
+        f"kafka-features --bootstrap-server BROKER:PORT upgrade --feature metadata.version={which}."
+    )
+    yield row(
+        found,
+        f"The state has no metadata.version: {todo}",
+        supported_by_all=reach,
+        cannot_start=ends,
+    )
 
 
 def _no_range(quorum: Quorum, found: Health) -> Reason:

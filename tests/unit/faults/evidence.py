@@ -68,7 +68,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "epoch_within_quorum_state": {"quorum_state_epoch": int, "batches": int},
     "epochs_monotonic": {"previous_epoch": int, "more": int},
-    "features_recorded": {},
+    "features_recorded": {"supported_by_all": (int, None), "cannot_start": [int]},
     "features_upgradable": {
         "feature": str, "finalized": int, "behind": [str], "supported_by_all": int,
         "cannot_start": [int],

@@ -321,8 +321,11 @@ for _name, _value, _taken in (
         "topic_configs_taken", "warning", says=f"a: {_name}={_value}. No broker starts with that,",
         sound=cluster(*RUNNING, of_topic("a", _name, _taken)),
     )(cluster(*RUNNING, of_topic("a", _name, _value)))  # fmt: skip
-fault("features_recorded", "warning", says="no metadata.version", sound=sound)(
-    cluster(broker(1, FIRST), broker(2, FIRST + 1))
+fault("features_recorded", "warning", says="upgrade --feature metadata.version=19.", sound=sound)(
+    cluster(broker(1, FIRST), broker(2, FIRST + 1, highest=19))
+)
+fault("features_recorded", "warning", says="no node of Kafka 4 goes on with that", sound=sound)(
+    cluster(broker(1, FIRST, highest=21), broker(2, FIRST + 1, highest=22))
 )
 fault("features_upgradable", "info", says="kafka-features upgrade", sound=sound)(
     cluster(level(15), *RUNNING[1:])
