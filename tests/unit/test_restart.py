@@ -76,7 +76,11 @@ from tests.unit.faults.cases import free, joiner, looking_at, settings
 from tests.unit.faults.ends import began_anew, cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
     FIRST,
+    HALF,
+    HALF_OF_3_6,
+    RUNNING,
     controller,
+    folder,
     formatted_anew,
     level,
     on_its_disks,
@@ -1896,6 +1900,20 @@ def test_a_config_that_brokers_do_not_take_stops_also_one_that_is_not_registered
         "0": "unsafe", "1": "safe", "2": "safe", "3": "safe",
     }  # fmt: skip
     assert rows["0"]["reason"].endswith("(topic_configs_taken)")
+
+
+@pytest.mark.parametrize("brokers", [HALF, HALF_OF_3_6, RUNNING], ids=["3.7", "3.6", "runs"])
+def test_a_broker_that_may_delete_a_folder_waits_for_its_copy(
+    brokers: tuple[bytes, ...], tmp_path: Path
+) -> None:
+    """Brokers of Kafka 3.3 to 3.6 delete it for good at their start; later ones rename it."""
+    folder(9, "a-0", 1, brokers)(quorum(tmp_path))
+    row = judged(tmp_path)["2"]
+    told = (
+        "copy folder a-0 first: Kafka before 3.7 deletes it when it starts (folders_match_topics)"
+    )
+    is_told = row["reason"].startswith(f"{told}; then nothing is lost")
+    assert is_told is (row["order"] is None) is (brokers == HALF_OF_3_6)
 
 
 def test_a_node_that_does_not_support_the_level_of_a_feature_may_not_restart(
