@@ -1902,6 +1902,22 @@ def test_a_config_that_brokers_do_not_take_stops_also_one_that_is_not_registered
     assert rows["0"]["reason"].endswith("(topic_configs_taken)")
 
 
+@pytest.mark.parametrize(
+    ("keeping_up", "fell"), [((1, 2, 3), []), ((1, 2), ["3"]), ((2,), ["1", "3"]), ((), [])]
+)
+def test_copies_that_are_alike_are_not_sound_where_a_voter_fell_behind(
+    keeping_up: tuple[int, ...], fell: list[str], tmp_path: Path
+) -> None:
+    """What a describe shows of the running quorum counts, too; one without the table shows nothing."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        copied_at(node, COPIED_MS)
+    describe(nodes[1], 2, 2, 12, keeping_up=keeping_up)
+    verdict = audit(tmp_path).verdict
+    assert [one.replica for one in verdict.lagging if one.fell_behind] == fell
+    assert verdict.grade == ("attention" if fell else "sound")
+
+
 @pytest.mark.parametrize("brokers", [HALF, HALF_OF_3_6, RUNNING], ids=["3.7", "3.6", "runs"])
 def test_a_broker_that_may_delete_a_folder_waits_for_its_copy(
     brokers: tuple[bytes, ...], tmp_path: Path
