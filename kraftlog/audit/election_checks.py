@@ -118,8 +118,8 @@ def _over_controllers(quorum: Quorum) -> Coverage:
     advice="""Stop that controller while you help it. From Kafka 4.3 on, lower
     controller.quorum.fetch.snapshot.max.bytes there (KIP-1219); before 4.3, raise
     controller.quorum.fetch.timeout.ms and controller.quorum.request.timeout.ms there: one of them
-    alone does not help. Or copy the snapshot and the log of a healthy
-    controller into its empty folder. See kraftlog plan join for each step that a joining
+    alone does not help. Or copy the newest snapshot of a healthy controller into its log folder:
+    Kafka drops an older log by itself, and the node's own quorum-state, which holds its vote, must stay. See kraftlog plan join for each step that a joining
     controller takes, and for how long the steps take over your link.""",
 )  # fmt: skip
 def can_join(quorum: Quorum) -> Iterator[BadRow]:
@@ -141,7 +141,7 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
             f"Each answer must come within {timeout:,} ms, the lesser of {FETCH_TIMEOUT} and {REQUEST_TIMEOUT}. "
             f"That takes a link of {rate:,} bytes/s, or of {former:,} bytes/s before Kafka 4.3, which asks for 8 MiB at once. "
             f"Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (from Kafka 4.3 on), or raise both. "
-            f"Or put {wanted.name} of replica {one.wanted.replica} into its empty log folder by hand.",
+            f"Or put {wanted.name} of replica {one.wanted.replica} into its log folder by hand, and take nothing out of that.",
             one.part.path if one.part else one.log.evidence.folder,
             offset=one.log.end_offset or 0,
             other_replica=one.wanted.replica,
