@@ -164,10 +164,8 @@ def _without_disks(one: Partition, whose: str) -> str:
     if not others:
         return f"bring back the old disks of {whose}: it came back with others, and holds nothing there"
     first = " (compare their logs before: Kafka elects the first of them that runs)"
-    return (
-        f"stop {whose} before it leads: it came back with other disks, and holds nothing there; then an unclean election keeps what broker {_or(others)} has"
-        f"{first if len(others) > 1 else ''}"
-    )
+    note = first if len(others) > 1 else ""
+    return f"stop {whose} before it leads: it came back with other disks, and holds nothing there; then an unclean election keeps what broker {_or(others)} has{note}"
 
 
 def _holders(one: Partition) -> Sequence[int]:
