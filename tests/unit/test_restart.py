@@ -1918,6 +1918,23 @@ def test_copies_that_are_alike_are_not_sound_where_a_voter_fell_behind(
     assert verdict.grade == ("attention" if fell else "sound")
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_who_knows_a_leader_and_no_voters_waits_for_a_snapshot(
+    is_known: bool, tmp_path: Path
+) -> None:
+    """A voter of Kafka 4.3.1 whose folder was set aside was stopped in its download, and ended at each
+    start: nothing on its disk said who votes. Its leader unknown, it starts.
+    """
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    joiner(nodes[2])
+    nodes[2].quorum_state(leaderId=2 if is_known else -1, leaderEpoch=2)
+    row = judged(tmp_path)["3"]
+    assert row["reason"].startswith("Kafka 4 stops with an error at the first answer") is is_known
+    assert (row["order"] is None) is is_known
+
+
 @pytest.mark.parametrize("brokers", [HALF, HALF_OF_3_6, RUNNING], ids=["3.7", "3.6", "runs"])
 def test_a_broker_that_may_delete_a_folder_waits_for_its_copy(
     brokers: tuple[bytes, ...], tmp_path: Path
