@@ -17,8 +17,8 @@ from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.grouping import EQUALS, contradicted
 from kraftlog.audit.leaders_rules import LeadersRules
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
-from kraftlog.audit.triage import called, fetch_again, holding, replicas_text
-from kraftlog.plain import counted, listed, natural, offsets_text, sentence, voters_text
+from kraftlog.audit.triage import called, fetch_again, holding, replicas_text, role_of
+from kraftlog.plain import counted, listed, natural, numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.committed import returning
 from kraftlog.quorum.departures import Replacement
@@ -208,7 +208,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
     newer, why = int(other.epochs[other.index_at(run.start)]), _why_two_histories(comparison)
-    both = "both sides committed theirs"
+    both, brokers = "both sides committed theirs", _of_brokers(quorum, comparison, run)
     if run.start >= quorum.bounds.lower:
         both = f"a leader was elected without what the side of replica {log.label} had committed"
     return _row(
@@ -216,8 +216,7 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
         side,
         run.start,
         f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold different records, and {both}. "
-        f"{why} Keep both folders, and find out which one the brokers follow. "
-        "Never start nodes of both sides together: what only the other side holds is lost."
+        f"{why} Keep both folders, and find out which one the brokers follow. {brokers}Never start nodes of both sides together: what only the other side holds is lost."
         f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed{who} in epoch {epoch}. "
         f"Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
         {
@@ -227,6 +226,19 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
             "two_histories": True,
         },
     )
+
+
+def _of_brokers(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> str:
+    """Which of two histories the copies of brokers hold: these act by it."""
+    told = ""
+    for side in (comparison.one, comparison.other):
+        held = quorum.holding(side, run.start)
+        brokers = {one.evidence.node_id or 0 for one in held if role_of(quorum, one) == "broker"}
+        if brokers:
+            who = "broker" if len(brokers) == 1 else "brokers"
+            verb = "holds" if len(brokers) == 1 else "hold"
+            told += f"By the copies at hand {who} {numbers(sorted(brokers))} {verb} that of replica {side.label}. "
+    return told
 
 
 def _why_two_histories(comparison: Comparison) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage, missing_voters_text, unread
 from kraftlog.audit.health_checks import Reason
-from kraftlog.audit.triage import called
+from kraftlog.audit.triage import called, put_in_place, replacement
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import counted, sentence, some
 from kraftlog.quorum.copy_times import copy_explains
@@ -25,12 +25,14 @@ from kraftlog.quorum.joining import (
     busiest_hour,
     elections_in,
     is_controller,
+    knows_leader_alone,
     stuck,
 )
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import (
     FETCH_TIMEOUT,
+    FETCHED_BYTES,
     FETCHED_SNAPSHOT_BYTES,
     REQUEST_TIMEOUT,
     ROLES,
@@ -116,10 +118,11 @@ def _over_controllers(quorum: Quorum) -> Coverage:
     controller then stands for election, which can cost the others their leader, and begins again (KAFKA-19541). A controller that is
     only switched off knows no new epoch and is not told.""",
     advice="""Stop that controller while you help it. From Kafka 4.3 on, lower
-    controller.quorum.fetch.snapshot.max.bytes there (KIP-1219); before 4.3, raise
-    controller.quorum.fetch.timeout.ms and controller.quorum.request.timeout.ms there: one of them
-    alone does not help. Or copy the snapshot and the log of a healthy
-    controller into its empty folder. See kraftlog plan join for each step that a joining
+    controller.quorum.fetch.snapshot.max.bytes there and, for the log behind the snapshot,
+    controller.quorum.fetch.max.bytes (KIP-1219). Before 4.3, and where one batch is too large for the
+    link, raise controller.quorum.fetch.timeout.ms and controller.quorum.request.timeout.ms there: one
+    of them alone does not help. Or copy the log folder of a healthy controller to it, but for the
+    quorum-state: its own, which holds its vote, must stay. See kraftlog plan join for each step that a joining
     controller takes, and for how long the steps take over your link.""",
 )  # fmt: skip
 def can_join(quorum: Quorum) -> Iterator[BadRow]:
@@ -140,8 +143,7 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
             f"{' '.join(_signs(one))} As long as it tries, it can force elections on the others (KAFKA-19541). "
             f"Each answer must come within {timeout:,} ms, the lesser of {FETCH_TIMEOUT} and {REQUEST_TIMEOUT}. "
             f"That takes a link of {rate:,} bytes/s, or of {former:,} bytes/s before Kafka 4.3, which asks for 8 MiB at once. "
-            f"Stop this node. Then lower {FETCHED_SNAPSHOT_BYTES} (from Kafka 4.3 on), or raise both. "
-            f"Or put {wanted.name} of replica {one.wanted.replica} into its empty log folder by hand.",
+            f"Stop this node. {_help(quorum, one)}",
             one.part.path if one.part else one.log.evidence.folder,
             offset=one.log.end_offset or 0,
             other_replica=one.wanted.replica,
@@ -159,6 +161,19 @@ def can_join(quorum: Quorum) -> Iterator[BadRow]:
                 "request_timeout_ms": request_ms,
             },
         )
+
+
+def _help(quorum: Quorum, one: Joining) -> str:
+    """What lets a stopped controller arrive; the log behind the snapshot has to come through, too."""
+    best = replacement(quorum, one.log)
+    by_hand = (
+        f"put {one.wanted.evidence.name} of replica {one.wanted.replica} into its log folder, and take nothing out of that"
+        if best is None
+        else put_in_place(one.log, best)
+    )
+    if knows_leader_alone(quorum, one.log):
+        return f"Before it starts again, {by_hand}: Kafka 4 stops with an error where quorum-state names a leader, and nothing else on the disk says who votes."
+    return f"Then lower {FETCHED_SNAPSHOT_BYTES} and {FETCHED_BYTES} (from Kafka 4.3 on), or raise both timeouts. Or {by_hand}."
 
 
 def _signs(one: Joining) -> Iterator[str]:

@@ -163,7 +163,9 @@ def _without_disks(one: Partition, whose: str) -> str:
     others = [broker for broker in one.replicas if broker not in one.emptied]
     if not others:
         return f"bring back the old disks of {whose}: it came back with others, and holds nothing there"
-    return f"stop {whose} before it leads: it came back with other disks, and holds nothing there; then an unclean election keeps what broker {_or(others)} has"
+    first = " (compare their logs before: Kafka elects the first of them that runs)"
+    note = first if len(others) > 1 else ""
+    return f"stop {whose} before it leads: it came back with other disks, and holds nothing there; then an unclean election keeps what broker {_or(others)} has{note}"
 
 
 def _holders(one: Partition) -> Sequence[int]:

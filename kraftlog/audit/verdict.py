@@ -13,6 +13,7 @@ from typing import Any
 from kraftlog.audit.triage import called, kept_up
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import keeping_up_now
 
 
 class Grade(StrEnum):
@@ -30,7 +31,8 @@ class Grade(StrEnum):
 class Lag:
     """A replica that is far behind, and what a person calls it: `behind` records, as far as the
     newest log at hand tells; `needs_snapshot` where that log begins after its end. `node_id` is
-    None where its files name no node.
+    None where its files name no node. Of a voter that `fell_behind` only the describe tells it: its
+    copy ends where the others do.
     """
 
     replica: str
@@ -39,6 +41,7 @@ class Lag:
     needs_snapshot: bool
     is_voter: bool
     node_id: int | None
+    fell_behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +102,20 @@ def verdict_of(
 
 
 def lagging(quorum: Quorum) -> tuple[Lag, ...]:
-    """The replicas that are far behind the newest log."""
+    """The replicas that are far behind the newest log, and the voters that did not keep up with the
+    leader when it was described.
+    """
     newest = quorum.newest_log
     if newest is None:
         return ()
-    found = [_lag(quorum, log, newest) for log in quorum.peers if log is not newest]
+    found = [_lag(quorum, log, newest) for log in quorum.peers]
     return tuple(one for one in found if one is not None)
+
+
+def _fell_behind(quorum: Quorum, log: LogView) -> bool:
+    up = None if quorum.describe_is_refuted else keeping_up_now(quorum)
+    node = log.evidence.node_id
+    return up is not None and node not in up and bool(quorum.is_voter(log.evidence))
 
 
 def _is_outdated(quorum: Quorum, log: LogView) -> bool:
@@ -128,7 +139,8 @@ def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
     behind = (newest.end_offset or 0) - end
     needs_snapshot = end < (newest.start_offset or 0)
     is_near = behind <= quorum.thresholds.lag_offsets and not needs_snapshot
+    fell = is_near and _fell_behind(quorum, log)
     # Of who kept up by a describe the copy is only older than the newest.
-    if is_near or _is_outdated(quorum, log) or node in kept_up(quorum):
+    if (is_near and not fell) or _is_outdated(quorum, log) or node in kept_up(quorum):
         return None
-    return Lag(log.label, called(quorum, log), behind, needs_snapshot, is_voter, node)
+    return Lag(log.label, called(quorum, log), behind, needs_snapshot, is_voter, node, fell)

@@ -490,6 +490,8 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             moment = f" The broker runs, so that Kafka may just be deleting {them}." if runs else ""
             newest = levels.get(("broker", replica.node_id or 0), 0)
             waits = _is_on_zookeeper(found, replica)
+            # What a start of an old Kafka deletes has to be copied before (`simulate.restart_rows`).
+            deletes = not waits and not runs and newest < KEEPS_STRAYS
             then = (
                 "The broker ran on ZooKeeper when it was copied: its topics come into this log when it migrates."
                 if waits
@@ -512,7 +514,8 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
                             "why": why,
                         }
                         for one, why in stray
-                    ]
+                    ],
+                    **({"deletes": [one.name for one, _ in stray]} if deletes else {}),
                 },
             )
 

@@ -139,6 +139,26 @@ def joining(quorum: Quorum) -> Iterator[Joining]:
         )
 
 
+def has_to_learn_voters(quorum: Quorum, log: LogView) -> bool:
+    """Whether a node of a dynamic quorum has nothing on its disk that says who votes."""
+    told = any(one.is_live and one.voters for one in quorum.snapshots_of(log.label))
+    return quorum.recorded_voters is not None and log.is_empty and not told
+
+
+def names_leader(log: LogView) -> bool:
+    """Whether a node's quorum-state knows who leads."""
+    state = log.evidence.state_file
+    return state is not None and state.leader_id >= 0
+
+
+def knows_leader_alone(quorum: Quorum, log: LogView) -> bool:
+    """Whether a node knows who leads, and not who votes: as one that was stopped in the download of its
+    first snapshot. Kafka 4.3.1 and 4.4.0 end at the first answer then.
+    """
+    is_bare = not quorum.own_snapshot_end(log.label)
+    return names_leader(log) and is_bare and has_to_learn_voters(quorum, log)
+
+
 def is_controller(quorum: Quorum, replica: ReplicaEvidence) -> bool:
     """Whether a copy is of a node that votes, or is there to vote: by the voter set, whatever its
     directory, or by its settings.

@@ -126,13 +126,17 @@ def _lag(verdict: Row, present: Mapping[str, Any] = NO_NAMES) -> list[str]:
     lagging = verdict["lagging"]
     if not lagging:
         return []
-    who = some([one["who"] for one in lagging], _NAMED)
-    is_one = len(lagging) == 1
-    most = max(one["behind"] for one in lagging)
-    snapshot = any(one["needs_snapshot"] for one in lagging)
-    behind = f"{counted(most, 'record')} behind" if is_one else f"up to {most:,} records behind"
-    how = ", so far that a snapshot must be fetched" if snapshot else ""
-    told = [f"{sentence(who)} {'is' if is_one else 'are'} {behind}{how}."]
+    told = []
+    if far := [one for one in lagging if not one.get("fell_behind")]:
+        who, is_one = some([one["who"] for one in far], _NAMED), len(far) == 1
+        most = max(one["behind"] for one in far)
+        snapshot = any(one["needs_snapshot"] for one in far)
+        behind = f"{counted(most, 'record')} behind" if is_one else f"up to {most:,} records behind"
+        how = ", so far that a snapshot must be fetched" if snapshot else ""
+        told.append(f"{sentence(who)} {'is' if is_one else 'are'} {behind}{how}.")
+    if fell := [one["who"] for one in lagging if one.get("fell_behind")]:
+        who = sentence(nodes_text(fell))
+        told.append(f"{who} did not keep up with the leader when that was described.")
     voters = [one for one in lagging if one["is_voter"]]
     slow = [one["who"] for one in voters]
     if slow and verdict["voters"]:

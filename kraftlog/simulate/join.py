@@ -47,7 +47,10 @@ CANCELLED = "cancelled"
 FENCED, UNKNOWN_EPOCH = "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"
 _AHEAD = "an observer never stands for election, and takes over no older epoch: it asks in vain until the voters' own elections have passed epoch {}"
 _ELECTION = "it asks for votes in epoch {}; who hears that takes the epoch over, and a leader steps down: the next one is elected in epoch {} at the least, and tells the node"
-NO_VOTERS = "Kafka 4 stops with an error at the first answer: quorum-state names a leader, and nothing on the disk says who votes. Move quorum-state away before the node starts"
+NO_VOTERS = (
+    "Kafka 4 stops with an error at the first answer: quorum-state names a leader, and nothing on the disk says who votes. "
+    "Move quorum-state away before the node starts, or better put the snapshot and the log of another controller beside it"
+)
 _DOWNLOADS = ("chunks_written", "log_and_chunks_written")
 
 
@@ -390,13 +393,13 @@ class _Joiner:
         chunk = recommended_chunk_bytes(self.way.link, self.way.answer_ms)
         if chunk is None:
             return f"raise {' and '.join(self.way.timeouts)}: no smaller piece arrives in time"
-        return f"set {FETCHED_SNAPSHOT_BYTES} to {chunk} or less"
+        return f"set {FETCHED_SNAPSHOT_BYTES} to {chunk} or less (from Kafka 4.3 on; before, raise {' and '.join(self.way.timeouts)})"
 
     def _slow(self, size_bytes: int) -> str:
         link = self.way.link
         least = least_bandwidth(size_bytes, ceil(link.round_trip_ms), self.way.answer_ms)
         enough = "" if least is None else f", or use a link of {ceil(least):,} bytes per second"
-        return f"set {FETCHED_BYTES} lower, or, where one batch is that large, raise {' and '.join(self.way.timeouts)}{enough}"
+        return f"set {FETCHED_BYTES} lower (from Kafka 4.3 on), or, where one batch is that large, raise {' and '.join(self.way.timeouts)}{enough}"
 
 
 def _named(answer: Answer) -> str | None:

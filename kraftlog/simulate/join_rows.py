@@ -13,7 +13,12 @@ import numpy as np
 from kraftlog.errors import InputError
 from kraftlog.quorum.ends import known_epoch
 from kraftlog.quorum.epochs import EpochVector
-from kraftlog.quorum.joining import FetchSettings, fetch_settings
+from kraftlog.quorum.joining import (
+    FetchSettings,
+    fetch_settings,
+    has_to_learn_voters,
+    names_leader,
+)
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import RESPONSE_BYTES, default_of, number_of
@@ -57,13 +62,11 @@ def joiner_of(quorum: Quorum, name: str) -> Joiner:
     is_dynamic = quorum.recorded_voters is not None
     log = replica_named(quorum, name)
     if log is not None:
-        told = any(one.is_live and one.voters for one in quorum.snapshots_of(log.label))
-        learns = is_dynamic and log.is_empty and not told
+        learns = has_to_learn_voters(quorum, log)
         votes = log.evidence.node_id in voters and not learns
         state = log.evidence.state_file
-        names_leader = state is not None and state.leader_id >= 0
         epoch = state.leader_epoch if state is not None else 0
-        return Joiner(disk_of(quorum, log), votes, learns, names_leader, epoch)
+        return Joiner(disk_of(quorum, log), votes, learns, names_leader(log), epoch)
     if name == NEW:
         return Joiner(EMPTY, is_voter=False, learns_voters=is_dynamic)
     if name in {str(one) for one in voters}:

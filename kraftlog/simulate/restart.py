@@ -30,7 +30,7 @@ from kraftlog.quorum.committed import committed_cut, returning
 from kraftlog.quorum.copy_times import copied_before, described_alone_from
 from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
 from kraftlog.quorum.epochs import claimed_of
-from kraftlog.quorum.joining import stuck
+from kraftlog.quorum.joining import knows_leader_alone, stuck
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import is_undecided, undecided_beside
@@ -55,6 +55,7 @@ from kraftlog.quorum.shortfalls import (
 )
 from kraftlog.quorum.voters import stranger_text
 from kraftlog.simulate.election import Candidacy
+from kraftlog.simulate.join import NO_VOTERS
 from kraftlog.simulate.plan_rows import Plans
 
 IF_DOWN_FIRST = "start it first if it is down already"
@@ -185,6 +186,8 @@ class _Judge:
         """
         if log.evidence.free_bytes == 0:
             return "its disk is full, and Kafka does not start on it: give it room first"
+        if knows_leader_alone(self.quorum, log):
+            return NO_VOTERS
         if log.label in self._stuck:
             return "it tries to join and does not arrive: do first what controllers_catch_up says"
         has_forgotten = log.evidence.quorum_state is None and self._no_leader is None

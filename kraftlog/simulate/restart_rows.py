@@ -3,18 +3,20 @@
 In: a `Quorum` with its state, and the findings of an audit. Out: one row per replica, those that
 may start first. A critical finding on a copy outweighs what its log alone says, and so does a record
 at which nodes or controllers stop, on each of these that holds it. While any finding is critical, the other nodes
-wait: they have no place in an order.
+wait: they have no place in an order. So does a broker that may delete folders when it starts.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kraftlog.audit.health_checks import TOLD
 from kraftlog.audit.loss_words import known_losses, loss_rows
 from kraftlog.audit.runner import Finding
 from kraftlog.audit.state_history import with_state
 from kraftlog.audit.state_rules import CONTROLLERS
 from kraftlog.audit.told import Told
 from kraftlog.audit.triage import called, head, role_of
+from kraftlog.plain import some
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import Records
 from kraftlog.relations import Row
@@ -38,6 +40,7 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     makes its restart unsafe, and any critical finding lets the others wait until it is settled.
     """
     bad: dict[str, str] = {}
+    deletes: dict[str | None, str] = {}
     criticals, plans = 0, Plans(quorum)
     for one in findings:
         criticals += one.severity == "critical"
@@ -45,11 +48,19 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
             reason = f"{head(one.row.message, quorum.by_label)} ({one.check})"
             for label in _about(plans, one):
                 bad.setdefault(label, reason)
+        if folders := one.row.evidence.get("deletes"):
+            deletes[one.row.replica] = _copy_first(folders)
     told = [
         replace(one, safety=Safety.UNSAFE, reason=bad[one.replica], order=None)
         if one.replica in bad and one.safety != Safety.UNSAFE
         else one
         for one in restarts(quorum, plans)
+    ]
+    told = [
+        replace(one, reason=f"{deletes[one.replica]}; then {one.reason}", order=None)
+        if one.replica in deletes and one.order is not None
+        else one
+        for one in told
     ]
     able = [one for one in told if one.order is not None]
     return [
@@ -70,6 +81,12 @@ def able_voters(quorum: Quorum, findings: Iterable[Finding]) -> list[int]:
     }
     known = sorted(one for one in able if one is not None)
     return known if len(known) >= quorum.bounds.majority else []
+
+
+def _copy_first(folders: list[str]) -> str:
+    """What a broker waits for whose start may delete folders that belong to no partition of it."""
+    what, them = ("folder", "it") if len(folders) == 1 else ("folders", "them")
+    return f"copy {what} {some(folders, TOLD)} first: Kafka before 3.7 deletes {them} when it starts (folders_match_topics)"
 
 
 def _waiting(one: Restart, criticals: int) -> Restart:

@@ -118,6 +118,17 @@ def planned(
     return [row for row in rows if "fault" not in row]
 
 
+def may_restart(staged: Staged, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Whether the joiner has a place in the order of a restart."""
+    nodes = staged.quorum.nodes
+    where = ("--input", *(str(nodes[one].data) for one in (1, JOINER)))
+    capsys.readouterr()
+    assert main(["plan", "restart", *where, "--format", "json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (own,) = [row for row in rows if row.get("node_id") == JOINER]
+    return own["order"] is not None
+
+
 def requests(rows: list[Row]) -> list[Seen]:
     """What the planned node asks for, as the proxy notes it: a question that it repeats, as after
     FENCED_LEADER_EPOCH, once.
@@ -197,6 +208,7 @@ def test_a_node_that_is_killed_in_its_download_begins_it_again(
     assert "quorum-state names a leader" in before["if_node_stops"]
     (only,) = planned(joiner, capsys, str(JOINER))
     assert only["what"] == "stopped"
+    assert not may_restart(joiner, capsys)
     node = joiner.quorum.nodes[JOINER]
     joiner.quorum.launch(JOINER)
     assert eventually(lambda: "java.lang.IllegalStateException" in node.output, 120)

@@ -834,6 +834,13 @@ def test_a_headline_tells_who_is_far_behind() -> None:
     pulled = {"check": "voters_present", "severity": "info", "evidence": {"keeping_up": [2, 3]}}
     described = told([pulled], [], {}, **of_some, missing_voters=[2, 3])
     assert "Only 2 of 3 voters are up to date: none of them may fail until" in described
+    fell = lag | {"replica": "2", "who": "controller 2", "behind": 0, "needs_snapshot": False}
+    both = [lag | {"is_voter": True}, fell | {"is_voter": True, "fell_behind": True}]
+    assert told([], [], {}, verdict="attention", lagging=both) == (
+        "Controller 1 is 1,190 records behind, so far that a snapshot must be fetched. "
+        "Controller 2 did not keep up with the leader when that was described. "
+        "Only 1 of 3 voters is up to date: none of them may fail until controller 1 and controller 2 have caught up."
+    )
 
 
 def test_an_offset_is_told_as_the_commands_take_it() -> None:

@@ -76,7 +76,11 @@ from tests.unit.faults.cases import free, joiner, looking_at, settings
 from tests.unit.faults.ends import began_anew, cut, swapped, went_on_from_backups
 from tests.unit.faults.health import (
     FIRST,
+    HALF,
+    HALF_OF_3_6,
+    RUNNING,
     controller,
+    folder,
     formatted_anew,
     level,
     on_its_disks,
@@ -1896,6 +1900,53 @@ def test_a_config_that_brokers_do_not_take_stops_also_one_that_is_not_registered
         "0": "unsafe", "1": "safe", "2": "safe", "3": "safe",
     }  # fmt: skip
     assert rows["0"]["reason"].endswith("(topic_configs_taken)")
+
+
+@pytest.mark.parametrize(
+    ("keeping_up", "fell"), [((1, 2, 3), []), ((1, 2), ["3"]), ((2,), ["1", "3"]), ((), [])]
+)
+def test_copies_that_are_alike_are_not_sound_where_a_voter_fell_behind(
+    keeping_up: tuple[int, ...], fell: list[str], tmp_path: Path
+) -> None:
+    """What a describe shows of the running quorum counts, too; one without the table shows nothing."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        copied_at(node, COPIED_MS)
+    describe(nodes[1], 2, 2, 12, keeping_up=keeping_up)
+    verdict = audit(tmp_path).verdict
+    assert [one.replica for one in verdict.lagging if one.fell_behind] == fell
+    assert verdict.grade == ("attention" if fell else "sound")
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_who_knows_a_leader_and_no_voters_waits_for_a_snapshot(
+    is_known: bool, tmp_path: Path
+) -> None:
+    """A voter of Kafka 4.3.1 whose folder was set aside was stopped in its download, and ended at each
+    start: nothing on its disk said who votes. Its leader unknown, it starts.
+    """
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    joiner(nodes[2])
+    nodes[2].quorum_state(leaderId=2 if is_known else -1, leaderEpoch=2)
+    row = judged(tmp_path)["3"]
+    assert row["reason"].startswith("Kafka 4 stops with an error at the first answer") is is_known
+    assert (row["order"] is None) is is_known
+
+
+@pytest.mark.parametrize("brokers", [HALF, HALF_OF_3_6, RUNNING], ids=["3.7", "3.6", "runs"])
+def test_a_broker_that_may_delete_a_folder_waits_for_its_copy(
+    brokers: tuple[bytes, ...], tmp_path: Path
+) -> None:
+    """Brokers of Kafka 3.3 to 3.6 delete it for good at their start; later ones rename it."""
+    folder(9, "a-0", 1, brokers)(quorum(tmp_path))
+    row = judged(tmp_path)["2"]
+    told = (
+        "copy folder a-0 first: Kafka before 3.7 deletes it when it starts (folders_match_topics)"
+    )
+    is_told = row["reason"].startswith(f"{told}; then nothing is lost")
+    assert is_told is (row["order"] is None) is (brokers == HALF_OF_3_6)
 
 
 def test_a_node_that_does_not_support_the_level_of_a_feature_may_not_restart(

@@ -183,6 +183,12 @@ leaderless(
     *ON_DISKS, *SECOND_LOST, with_disks(2, uuid(109)),
 )  # fmt: skip
 leaderless(
+    "keeps what broker 3 or 1 has (compare their logs before: Kafka elects the first of them that runs)",
+    *ON_DISKS, with_disks(3, uuid(104)),
+    placed(uuid(104), uuid(103), uuid(101), replicas=[3, 2, 1], isr=[2], leader=2), change(leader=-1),
+    with_disks(2, uuid(109)),
+)  # fmt: skip
+leaderless(
     "Bring back the old disks of broker 2 of the ISR: it came back with others, and holds nothing",
     *ON_DISKS, placed(uuid(103), replicas=[2], isr=[2], leader=2), change(leader=-1),
     with_disks(2, uuid(109), fenced=True, stopping=True),

@@ -242,13 +242,33 @@ def joiner(node: Node) -> None:
     "controllers_catch_up", "warning", "3", 0, says="The others have had 1 leader since its log ended",
     sound=lambda nodes: joiner(nodes[2]),
 )  # fmt: skip
-def _(nodes: list[Node]) -> None:
+def never_arrives(nodes: list[Node]) -> None:
     """A .part that nothing was added to for an hour."""
     joiner(nodes[2])
     part = nodes[2].folder / f"{6:020d}-{1:010d}-123.checkpoint.part"
     part.write_bytes(nodes[0].checkpoint(6, 1).read_bytes()[:80])
     hour_ago = START_MS // 1000 - 3600
     os.utime(part, (hour_ago, hour_ago))
+
+
+@fault(
+    "controllers_catch_up", "warning", "3", 0, sound=lambda nodes: joiner(nodes[2]),
+    says="Or put the log folder of replica 1 in the place of its own, with its own quorum-state in it.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The log behind the snapshot is as hard to get over the link (Kafka 4.3.1)."""
+    never_arrives(nodes)
+
+
+@fault(
+    "controllers_catch_up", "warning", "3", 0,
+    says="Before it starts again, put the log folder of replica 1 in the place of its own, with its own",
+)  # fmt: skip
+def ends_at_its_start(nodes: list[Node]) -> None:
+    """Voters are records here, and the disk of 3 has none: Kafka 4.3.1 ended as it was started again."""
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, 3, ms=LATER))
+    never_arrives(nodes)
 
 
 @fault(

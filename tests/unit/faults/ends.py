@@ -729,6 +729,21 @@ fault(
 )(lambda nodes: _two_histories(nodes, topic("theirs", 77)))  # fmt: skip
 
 
+@fault(
+    "committed_data_consistent", "critical", "3", 12,
+    says="the brokers follow. By the copies at hand brokers 8 and 9 hold that of replica 1. Never",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Brokers follow the new quorum."""
+    _two_histories(nodes, NO_OP)
+    for number in (8, 9):
+        broker = Node(nodes[0].home.parent, number)
+        broker.write(healthy_log())
+        broker.append(leader_change(12, 4, 1, LATER))
+        broker.epochs([(1, 0), (2, 8), (4, 12)])
+        broker.quorum_state(leaderId=1, leaderEpoch=4)
+
+
 LOST_THERE = topic("theirs", 77)
 """What one of two histories holds, and the other does not."""
 

@@ -75,7 +75,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "file_readable": {"kind": str, "problem": str},
     "folders_match_topics": {
-        "folders": [{"folder": str, "path": str, "topic_id": str, "why": str}],
+        "folders": [{"folder": str, "path": str, "topic_id": str, "why": str}], "deletes": [str],
     },
     "index_agrees": {
         "bad_entries": int, "entries": int, "surplus_bytes": int, "entry": int, "offset": int,
