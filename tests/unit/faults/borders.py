@@ -499,6 +499,16 @@ fault(
 
 
 @fault(
+    "voter_holds_committed_data", "info", "2", 6, also="batch_crc_valid",
+    says="if it is down, do what is told of controller 1, which holds them, and start that one first, and it when",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka 4.1.1 elected one of the others where they were started first, and 73 batches were lost."""
+    cut_at(START_MS + 3_999)(nodes)
+    overwrite(nodes[0].segment(0), HEADER_SIZE + 1, b"\x55")
+
+
+@fault(
     "voter_holds_committed_data", "critical", "3", 6, sound=on_its_disks,
     says="Controller 1 holds them, but has forgotten its vote",
 )  # fmt: skip
