@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kraftlog.audit import coverage
-from kraftlog.audit.check import BadRow, check
+from kraftlog.audit.check import ActionKey, BadRow, check
 from kraftlog.audit.grouping import (
     AGREE,
     EQUALS,
@@ -130,10 +130,11 @@ def _comparison_row(
     files = some(list(map(_file, later)))
     which = "snapshot" if len(later) == 1 else "snapshots"
     again = f"The same differs in its later {which} {files}. " if later else ""
+    todo, asks = _to_do(quorum, [one, *later], lost, alike, is_open)
     return BadRow(
         one.replica,
         f"Snapshot {_file(one)} differs from {one.basis} in {count}: {listed}. "
-        f"{again}{WRITTEN_SINCE if is_past else _to_do(quorum, [one, *later], lost, alike, is_open)}",
+        f"{again}{WRITTEN_SINCE if is_past else todo}",
         one.path,
         offset=one.end_offset,
         batch_leader_epoch=one.epoch,
@@ -145,14 +146,15 @@ def _comparison_row(
             "differences": _differences(one),
             **({"later": places} if later else {}),
             **(
-                {"set_again": [scram_user_text(*user) for user in lost], "asks": "watch"}
+                {"set_again": [scram_user_text(*user) for user in lost]}
                 if lost
-                else {"alike": alike, "asks": "stop"}
+                else {"alike": alike}
                 if alike
-                else {"either": True, "asks": "stop"}
+                else {"either": True}
                 if is_open
                 else {}
             ),
+            **asks,
         },
     )
 
@@ -163,11 +165,14 @@ def _to_do(
     lost: Sequence[User],
     alike: list[str],
     is_open: bool,
-) -> str:
-    """What to do about the snapshots of one replica that hold the same wrong: it loads the last."""
+) -> tuple[str, dict[str, ActionKey]]:
+    """What to do about the snapshots of one replica that hold the same wrong, and what that asks for:
+    it loads the last.
+    """
+    asks: dict[str, ActionKey] = {"asks": "stop"}
     wrong = "A node that loads it goes on with a wrong state. "
     if lost:
-        return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}"
+        return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}", {"asks": "watch"}
     if alike:
         todo = (
             f"Snapshots of {replicas_text(alike)} differ from it in the same way, and none agrees with it: the log may have been changed, and not they. "
@@ -182,9 +187,10 @@ def _to_do(
         last = group[-1]
         newest = next(each for each in quorum.snapshots_of(last.replica) if each.path == last.path)
         others = " That is for the newest of them: set the others aside, too." if group[1:] else ""
-        todo = f"{wrong}{instead_of(quorum, newest)}{others}"
+        instead, asks = instead_of(quorum, newest)
+        todo = f"{wrong}{instead}{others}"
     note = image_note(quorum, group[0])
-    return f"{todo} {note}" if note else todo
+    return f"{todo} {note}" if note else todo, asks
 
 
 def _file(one: ImageComparison) -> str:

@@ -195,7 +195,8 @@ def _use_of(quorum: Quorum, snapshot: SnapshotView) -> tuple[str, ActionKey]:
             "It may give an empty log other records than it should: take the file from another node of this cluster.",
             "snapshot",
         )
-    return f"This snapshot cannot be loaded. {instead_of(quorum, snapshot)}", "snapshot"
+    instead, asks = instead_of(quorum, snapshot)
+    return f"This snapshot cannot be loaded. {instead}", asks.get("asks", "snapshot")
 
 
 def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:

@@ -321,7 +321,7 @@ def rules(quorum: Quorum) -> Iterator[BadRow]:
             elif newest and not place.in_log:
                 severity, stops = "critical", f"{stops}A start begins with this file. "
                 if len(replicas) == 1:
-                    stops = f"{stops}{instead_of(quorum, newest[0])} "
+                    stops = f"{stops}{instead_of(quorum, newest[0])[0]} "
         row = _row(
             place,
             issue,

@@ -384,15 +384,19 @@ def _excused_words(quorum: Quorum, log: LogView, lacks_from: int, them: str) -> 
     copied = f"It was copied, or last written, before offset {lacks_from}"
     if unheld_from(quorum) is not None:
         return f"{copied}, or has lost {them}, and no voter at hand holds {them}: copy the voters again before one that is down starts."
+    held = whole_voters(quorum)
     whole = [one for one in _undamaged_voters(quorum) if _speaks_against(quorum, one) is None]
-    if quorum.pulled is not None or not whole:
+    if quorum.pulled is not None or not held:
         return f"{copied}: what it lacks comes from the leader."
     if leads_alone(quorum, log):
         return (
             f"{copied}: if it runs, it has fetched {them} since. {_never_with_its_log(quorum, log)}"
         )
     then = ", and it when another one leads" if log.label in after_a_leader(quorum) else ""
-    return f"{copied}: if it runs, it has fetched {them} since; if it is down, start {called(quorum, whole[0])} first{then}."
+    who = called(quorum, (whole or held)[0])
+    settled = "" if whole else f"do what is told of {who}, which holds {them}, and "
+    first = f"{settled}start {who if whole else 'that one'} first"
+    return f"{copied}: if it runs, it has fetched {them} since; if it is down, {first}{then}."
 
 
 def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:

@@ -47,21 +47,24 @@ def header_first(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         if one.not_read is not None or (one.starts_damaged and one.evidence.size_bytes):
             continue
+        if one.starts_with_header and one.header_count <= 1:
+            continue
+        instead, asks = instead_of(quorum, one)
         if not one.starts_with_header:
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} does not begin with a SnapshotHeader record. "
-                f"Nothing tells how new its state is: do not trust it. {instead_of(quorum, one)}",
+                f"Nothing tells how new its state is: do not trust it. {instead}",
                 one.path,
                 0,
-                evidence={"size_bytes": one.evidence.size_bytes},
+                evidence={"size_bytes": one.evidence.size_bytes} | asks,
             )
-        elif one.header_count > 1:
+        else:
             yield BadRow(
                 one.replica,
-                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records, where one is due: two snapshots may have been joined. {instead_of(quorum, one)}",
+                f"Snapshot {one.evidence.name} holds {one.header_count} SnapshotHeader records, where one is due: two snapshots may have been joined. {instead}",
                 one.path,
-                evidence={"headers": one.header_count},
+                evidence={"headers": one.header_count} | asks,
             )
 
 
@@ -84,14 +87,16 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
         if one.not_read is not None or one.ends_with_footer or one.ends_damaged:
             continue
         peer = next((s for s in complete[one.id] if s.replica != one.replica), None)
-        at_hand = (
-            f"Replica {peer.replica} has the complete file ({peer.evidence.size_bytes:,} bytes): copy that file."
-            if peer
-            else instead_of(quorum, one)
-        )
+        instead, asks = instead_of(quorum, one)
+        if peer is not None:
+            size = f"{peer.evidence.size_bytes:,} bytes"
+            instead, asks = (
+                f"Replica {peer.replica} has the complete file ({size}): copy that file.",
+                {},
+            )
         yield BadRow(
             one.replica,
-            f"Snapshot {one.evidence.name} {_wrong_end(one)} {at_hand}",
+            f"Snapshot {one.evidence.name} {_wrong_end(one)} {instead}",
             one.path,
             one.end_of_batches,
             other_replica=peer.replica if peer else None,
@@ -99,6 +104,7 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
                 "size_bytes": one.evidence.size_bytes,
                 "bytes_after_last_batch": one.bytes_after_last_batch,
                 "peer_size_bytes": peer.evidence.size_bytes if peer else None,
+                **asks,
             },
         )
 
@@ -288,9 +294,10 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
                 if is_newest
                 else "retention stops at it, and drops nothing"
             )
-            what = f"Kafka opens no file of more than {FILE_LIMIT_BYTES:,}: {follows}. {instead_of(quorum, one, unfit)} Find out what fills the metadata."
+            instead, asks = instead_of(quorum, one, unfit)
+            what = f"Kafka opens no file of more than {FILE_LIMIT_BYTES:,}: {follows}. {instead} Find out what fills the metadata."
         elif size > usual:
-            severity = "info"
+            severity, asks = "info", {}
             what = f"That is more than the usual {usual:,} bytes (snapshot_usual_bytes). Expect long transfers to new nodes."
         else:
             continue
@@ -299,7 +306,7 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
             f"Snapshot {one.evidence.name} has {size:,} bytes. {what}",
             one.path,
             severity=severity,
-            evidence={"size_bytes": size},
+            evidence={"size_bytes": size} | asks,
         )
 
 
@@ -318,24 +325,27 @@ def too_large(quorum: Quorum) -> Iterator[BadRow]:
 def record_allowed(quorum: Quorum) -> Iterator[BadRow]:
     for one in quorum.snapshots:
         for row in _not_loaded(quorum, one):
+            instead, asks = instead_of(quorum, one)
             is_newest = quorum.loaded_snapshot(one.replica) is one
             begins = " A start begins with this file." if is_newest else ""
             yield replace(
                 row,
-                message=f"{row.message}{begins} No Kafka writes such a file. {instead_of(quorum, one)}",
+                message=f"{row.message}{begins} No Kafka writes such a file. {instead}",
+                evidence={**row.evidence, **asks},
                 severity="critical" if is_newest else None,
             )
         found = one.evidence.first_of_type
         for kind in sorted(set(one.evidence.type_counts) - ALLOWED):
             if kind.startswith(("UNKNOWN", "FRAME_VERSION")):
                 continue
+            instead, asks = instead_of(quorum, one)
             count = one.evidence.type_counts[kind]
             yield BadRow(
                 one.replica,
-                f"Snapshot {one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka can hold: another program wrote this file. {instead_of(quorum, one)}",
+                f"Snapshot {one.evidence.name} holds {count:,} {kind}, which no snapshot of Kafka can hold: another program wrote this file. {instead}",
                 one.path,
                 found[kind][0],
-                evidence={"type": kind, "count": count, "record_index": found[kind][1]},
+                evidence={"type": kind, "count": count, "record_index": found[kind][1]} | asks,
             )
 
 

@@ -105,12 +105,14 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
             else f"a batch in it is of epoch {int(batches.epochs[odd[0]])}"
         )
         is_certain = against or begins or one.precedes_epochs or one.epoch_of_batches is not None
+        asks: dict[str, ActionKey] = {}
         todo = _CLAIMS if is_certain else _MAY_CLAIM
         is_deleted = not any(each is one for each in quorum.loadable_snapshots(one.replica))
         if is_deleted:
             todo = "Kafka deletes it at its next start, before it looks at any: find out who put it there."
         elif begins is not None:
-            todo = f"A node that starts from it would claim the wrong history. {_in_its_place(quorum, one)}"
+            instead, asks = _in_its_place(quorum, one)
+            todo = f"A node that starts from it would claim the wrong history. {instead}"
         yield BadRow(
             one.replica,
             f"Snapshot {one.evidence.name} says epoch {one.epoch}, but {where}. {todo}",
@@ -120,15 +122,16 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
             batch_leader_epoch=one.epoch,
             other_replica=label if label != one.replica else None,
             severity="warning" if is_deleted else None,
-            evidence={"epochs_in_logs": found, "batches_of_other_epoch": len(odd)},
+            evidence={"epochs_in_logs": found, "batches_of_other_epoch": len(odd), **asks},
         )
 
 
-def _in_its_place(quorum: Quorum, one: SnapshotView) -> str:
+def _in_its_place(quorum: Quorum, one: SnapshotView) -> tuple[str, dict[str, ActionKey]]:
     """What is done about a snapshot of an epoch that cannot be; nobody empties a folder for a name."""
     start = quorum.by_label[one.replica].start_offset or 0
     if start and not any(each.end_offset >= start for each in sound_snapshots(quorum)):
-        return "No other snapshot at hand reaches the start of its log: keep all folders, and find out who named it so before any node starts."
+        why = "No other snapshot at hand reaches the start of its log: keep all folders, and find out who named it so before any node starts."
+        return why, {"asks": "stop"}
     return instead_of(quorum, one)
 
 
@@ -181,30 +184,33 @@ def aligned(quorum: Quorum) -> Iterator[BadRow]:
     unfit = {one.id for one, inside in found if inside or quorum.open_transaction(one)}
     for one, inside in found:
         for label, (base, last) in list(inside.items())[:1]:
+            instead, asks = instead_of(quorum, one, unfit)
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} ends inside the batch of offsets {base} to {last} (log of {label}). "
                 "A node that begins with it asks for the middle of that batch and is sent the whole. It stops with UnexpectedAppendOffsetException, again at each start. "
-                f"{instead_of(quorum, one, unfit)}",
+                f"{instead}",
                 one.path,
                 offset=one.end_offset,
                 other_replica=label if label != one.replica else None,
-                evidence={"batches": inside},
+                evidence={"batches": inside, **asks},
             )
         opened = quorum.open_transaction(one)
         if opened is not None and not inside and one.path not in quorum.cut_off:
             log, transaction = opened
+            instead, asks = instead_of(quorum, one, unfit)
             yield BadRow(
                 one.replica,
                 f"Snapshot {one.evidence.name} ends inside {transaction.words} (log of {log.label}), where no Kafka takes one. "
                 "A node that begins with it never sees what that wrote before, and a controller stops at the record that ends it, again at each start. "
-                f"{instead_of(quorum, one, unfit)}",
+                f"{instead}",
                 one.path,
                 offset=one.end_offset,
                 other_replica=log.label if log.label != one.replica else None,
                 evidence={
                     "transaction_begins": transaction.begin,
                     "transaction_ends": transaction.until if transaction.is_ended else None,
+                    **asks,
                 },
             )
 
@@ -310,28 +316,35 @@ def within_committed(quorum: Quorum) -> Iterator[BadRow]:
             bounds.upper_reason if bounds.upper is not None else "every log at hand ends before it"
         )
         explained = against is None
+        asks: dict[str, ActionKey] = {}
         advice = (
             "The logs were probably copied a moment before it: copy the quorum again to be sure."
-            if explained
-            else f"It is not of this log: {against}. {_set_aside(quorum, one)}"
         )
+        if not explained:
+            instead, asks = _set_aside(quorum, one)
+            advice = f"It is not of this log: {against}. {instead}"
         yield BadRow(
             one.replica,
             f"Snapshot {one.evidence.name} ends at offset {one.end_offset}, but nothing from offset {upper} on can be committed: {reason}. {advice}",
             one.path,
             offset=one.end_offset,
             severity="info" if explained else None,
-            evidence={"upper_bound": upper, "reason": reason, "contradiction": against},
+            evidence={"upper_bound": upper, "reason": reason, "contradiction": against, **asks},
         )
 
 
-def _set_aside(quorum: Quorum, one: SnapshotView) -> str:
+def _set_aside(quorum: Quorum, one: SnapshotView) -> tuple[str, dict[str, ActionKey]]:
     """What is done with a snapshot that is not of the log beside it, before its node starts."""
     cut = quorum.cut_off.get(one.path)
     if cut is None:
-        is_alone = quorum.by_label[one.replica].is_empty
-        return "Set it aside before the node starts." if is_alone else _in_its_place(quorum, one)
-    return f"But it may be the only copy of committed records that were cut from offset {cut.start} on. {_keep(quorum, cut)}"
+        if quorum.by_label[one.replica].is_empty:
+            return "Set it aside before the node starts.", {}
+        return _in_its_place(quorum, one)
+    kept = _keep(quorum, cut)
+    return (
+        f"But it may be the only copy of committed records that were cut from offset {cut.start} on. {kept}",
+        {},
+    )
 
 
 def _unread_cover(quorum: Quorum, log: LogView) -> SnapshotView | None:
@@ -461,6 +474,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
         live = stamp is not None and copy_explains(quorum, log, stamp)
         against = quorum.stray_snapshots.get(newest.path) or quorum.contradiction(newest)
         takes_over = discards and against is None and _takes_over(quorum, log, newest)
+        instead, asks = ("", {}) if against is None else _set_aside(quorum, newest)
         yield BadRow(
             log.label,
             f"The newest snapshot, {newest.evidence.name}, is ahead of the log, which ends at offset {end} of epoch {epoch}. "
@@ -472,7 +486,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
             + (
                 "This is usual in a copy of a running node where the log was copied first."
                 if live
-                else f"The file is not of this log ({against}). {_set_aside(quorum, newest)}"
+                else f"The file is not of this log ({against}). {instead}"
                 if against is not None
                 else "The snapshot holds what they did. A node that was killed when it had fetched a snapshot leaves this. "
                 "If this one was not, keep a copy of the folder: something took the end of its log."
@@ -486,7 +500,7 @@ def ahead_of_log(quorum: Quorum) -> Iterator[BadRow]:
             evidence={
                 "log_end_offset": end,
                 "snapshot_end_offset": newest.end_offset,
-                **({} if against is None else {"set_aside": against, "asks": "snapshot"}),
+                **({} if against is None else {"set_aside": against, "asks": "snapshot"} | asks),
                 **({"asks": "keep"} if takes_over else {}),
             },
         )

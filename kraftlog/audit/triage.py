@@ -14,12 +14,17 @@ import numpy as np
 
 from kraftlog.audit.check import ActionKey, BadRow
 from kraftlog.audit.grouping import unfit_snapshots
-from kraftlog.plain import natural, sentence, some
-from kraftlog.quorum.ends import unread_tail_bytes
+from kraftlog.plain import natural, offsets_text, sentence, some
+from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
-from kraftlog.quorum.shortfalls import has_lost_its_end, keeping_up_now, knows_its_vote
+from kraftlog.quorum.shortfalls import (
+    has_lost_its_end,
+    keeping_up_now,
+    knows_its_vote,
+    led_beyond,
+)
 from kraftlog.quorum.snapshots import SnapshotView
 
 
@@ -99,7 +104,14 @@ def _would_forget(quorum: Quorum, log: LogView, reached: int, held: int) -> bool
     """Whether a voter that held all below `held` lacks what is committed when it begins with what it
     has below `reached` alone.
     """
-    return bool(quorum.is_voter(log.evidence)) and reached < min(held, quorum.bounds.lower)
+    return bool(quorum.is_voter(log.evidence)) and reached < min(held, _told_committed(quorum))
+
+
+def _told_committed(quorum: Quorum) -> int:
+    """Below which offset all is committed, also by the names of snapshots that cannot be read: Kafka
+    makes one only of what is committed, whatever becomes of its bytes.
+    """
+    return max([quorum.bounds.lower, *(one.end_offset for one in quorum.named_snapshots)])
 
 
 def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
@@ -132,23 +144,40 @@ def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
     bounds of what is committed. What a damaged or lost end held, a log of which nothing is left, and
     a voter that was not copied, may be all.
     """
+    held = quorum.holders.items()
+    least = [_once_in_common(quorum, one) for _, copies in held for one in copies]
+    furthest = max(least, default=0)
     ends = {
-        voter: max(_end_in_common(quorum, one) for one in copies)
-        for voter, copies in quorum.holders.items()
+        voter: max(_once_in_common(quorum, one, furthest) for one in copies)
+        for voter, copies in held
     }
-    furthest = max(ends.values(), default=0)
     unknown = quorum.bounds.missing_voters
-    is_short = log.is_empty or unread_tail_bytes(log) or has_lost_its_end(quorum, log)
-    if is_short and log.evidence.node_id in ends:
+    if (log.is_empty or unread_tail_bytes(log)) and log.evidence.node_id in ends:
         unknown = (*unknown, log.evidence.node_id)
     reached = sorted((ends | dict.fromkeys(unknown, furthest)).values(), reverse=True)
-    held = reached[quorum.bounds.majority - 1 : quorum.bounds.majority]
-    return max([quorum.bounds.lower, *held])
+    majority = reached[quorum.bounds.majority - 1 : quorum.bounds.majority]
+    return max([_told_committed(quorum), *majority])
 
 
-def _end_in_common(quorum: Quorum, log: LogView) -> int:
-    end = log.end_offset or 0
-    return min(end, quorum.tail_starts.get(log.label, end))
+def _once_in_common(quorum: Quorum, log: LogView, others: int = 0) -> int:
+    """How far a log went as one of the common history, where it has lost its end, or what it has sent
+    to others: as far as they, but for epochs that its node has not heard of.
+    """
+    end, known = log.end_offset or 0, known_epoch(log)
+    if log.label in quorum.tail_starts:
+        return min(end, quorum.tail_starts[log.label])
+    lost = [one.end_offset for one in quorum.witnesses(log)] * has_lost_its_end(quorum, log)
+    led = led_beyond(quorum, log)
+    lost += [] if led is None else [led.end]
+    if not lost:
+        return end
+    newer = [
+        start.start_offset
+        for one in quorum.peers
+        for start in one.epoch_starts
+        if known is not None and start.epoch > known and start.start_offset >= end
+    ]
+    return max(end, min([max(*lost, others), *newer]))
 
 
 def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
@@ -197,10 +226,17 @@ def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
     todo = (
         "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
         if best is None
-        else f"Before this node starts, {put_in_place(log, best)}"
+        else f"{_kept_beyond(log, best)}Before this node starts, {put_in_place(log, best)}"
     )
     told = f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
     return told, {"asks": "stop"} if best is None else {}
+
+
+def _kept_beyond(log: LogView, best: LogView) -> str:
+    """What is to be kept of a damaged log beyond the end of the one that takes its place, and a blank."""
+    start, end = best.end_offset or 0, log.end_offset or 0
+    held = offsets_text(start, end)
+    return f"Keep a copy of its folder, which may alone hold {held}. " if end > start else ""
 
 
 def replacement(quorum: Quorum, log: LogView) -> LogView | None:
@@ -230,13 +266,14 @@ def put_in_place(log: LogView, other: LogView) -> str:
 
 def instead_of(
     quorum: Quorum, snapshot: SnapshotView, unfit: Collection[tuple[int, int]] = ()
-) -> str:
+) -> tuple[str, dict[str, ActionKey]]:
     """What a node begins with in the place of a snapshot that it must not load: one that reaches the
-    start of its log, of none of the ids that are `unfit`.
+    start of its log, of none of the ids that are `unfit`. And what a finding asks for by that: where
+    the file is not to be set aside, what `fetch_again` does.
     """
     log = quorum.by_label[snapshot.replica]
     if log.evidence.single_file:
-        return "Take the file of the same name from another replica."
+        return "Take the file of the same name from another replica.", {}
     start = snapshot.end_offset if log.is_empty else log.start_offset or 0
     fit = [
         one
@@ -245,20 +282,32 @@ def instead_of(
     ]
     same = [one.replica for one in fit if one.id == snapshot.id]
     if same:
-        return f"Take the file of the same name from {replicas_text(sorted(same, key=natural))}."
+        return (
+            f"Take the file of the same name from {replicas_text(sorted(same, key=natural))}.",
+            {},
+        )
     own = [one for one in fit if one.replica == snapshot.replica]
     newest = max(own, key=lambda one: one.id, default=None)
     best, holders = (newest, []) if newest or not start else best_cover(log, fit)
     if start and best is None:
-        return f"No replica at hand has a sound one that reaches the log's start, at offset {start}. {fetch_again(quorum, log.label)[0]}"
+        why = f"No replica at hand has a sound one that reaches the log's start, at offset {start}."
+        return _log_instead(quorum, log, why)
     reached = max(log.end_offset or 0, best.end_offset if best else 0)
     if _would_forget(quorum, log, reached, snapshot.end_offset):
-        return f"Without this file the voter would vote for who lacks offset {reached}, too, which is committed. {fetch_again(quorum, log.label)[0]}"
+        told = "is committed" if reached < quorum.bounds.lower else "its name tells to be committed"
+        why = f"Without this file the voter would vote for who lacks offset {reached}, too, which {told}."
+        return _log_instead(quorum, log, why)
     if best is None:
-        return "Set it aside: the log begins at offset 0, and needs no snapshot."
+        return "Set it aside: the log begins at offset 0, and needs no snapshot.", {}
     if best is newest:
-        return f"Set it aside: the node then begins with its {best.evidence.name}."
-    return f"Set it aside, and take {best.evidence.name} from {replicas_text(holders)}."
+        return f"Set it aside: the node then begins with its {best.evidence.name}.", {}
+    return f"Set it aside, and take {best.evidence.name} from {replicas_text(holders)}.", {}
+
+
+def _log_instead(quorum: Quorum, log: LogView, why: str) -> tuple[str, dict[str, ActionKey]]:
+    """Of a snapshot that no other file takes the place of, `why` so, and how its log is replaced."""
+    todo, asks = fetch_again(quorum, log.label)
+    return f"{why} {todo}", {"asks": "refetch", **asks}
 
 
 def sound_snapshots(quorum: Quorum) -> list[SnapshotView]:

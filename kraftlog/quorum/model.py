@@ -197,6 +197,13 @@ class Quorum(Departures):
         """Complete snapshots of this quorum whose ids nothing contradicts."""
         return [one for one in self.own_snapshots if self.why_no_base(one) is None]
 
+    @cached_property
+    def named_snapshots(self) -> list[SnapshotView]:
+        """Snapshots of this quorum whose ids nothing contradicts, damaged ones too."""
+        return [
+            one for one in self.own_snapshots if one.is_named_as_shipped and self._may_be_of_it(one)
+        ]
+
     def why_no_base(self, snapshot: SnapshotView) -> str | None:
         """Why a replay cannot begin with a snapshot; None where it can."""
         why = snapshot.why_incomplete

@@ -58,6 +58,8 @@ from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.join import NO_VOTERS
 from kraftlog.simulate.plan_rows import Plans
 
+IF_DOWN = "; if it is down,"
+"""What the reason of a node holds that waits for another one where both are down."""
 IF_DOWN_FIRST = "start it first if it is down already"
 """What the reason of a node holds which comes first in another order than that of a restart."""
 _ONE_HISTORY = "do not start it while a node of the other history runs"
@@ -610,13 +612,13 @@ class _Judge:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
             copied = f"it was copied, or last written, before offset {lacks}"
             then = ", and it when another one leads" if log.label in self._late else ""
-            todo = f"start {first} first{then}"
+            if_down = f"{IF_DOWN} start {first} first{then}"
             if leads_alone(self.quorum, log):
-                todo = "do not start it with this log, which names no other voter, so that it leads at once"
-            return f"{lost} if it runs: {copied}, and has fetched that since{unseen}; if it is down, {todo}{self._meanwhile(log)}"
+                if_down = f"{IF_DOWN} do not start it with this log, which names no other voter, so that it leads at once"
+            return f"{lost} if it runs: {copied}, and has fetched that since{unseen}{if_down}{self._meanwhile(log)}"
         if end < lower:
             is_late = log.label in self._late
-            if_down = is_late * "; if it is down, start it when another one leads"
+            if_down = is_late * f"{IF_DOWN} start it when another one leads"
             return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{if_down}{self._meanwhile(log)}"
         alone = alone_from(self.quorum, log)
         if alone is not None:

@@ -21,7 +21,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import Records
 from kraftlog.relations import Row
 from kraftlog.simulate.plan_rows import Plans
-from kraftlog.simulate.restart import Restart, Safety, restarts, with_places
+from kraftlog.simulate.restart import IF_DOWN, Restart, Safety, restarts, with_places
 
 
 def with_history(quorum: Quorum, records: Records, told: Told | None = None) -> Quorum:
@@ -92,6 +92,8 @@ def _copy_first(folders: list[str]) -> str:
 def _waiting(one: Restart, criticals: int) -> Restart:
     """A node that could be restarted by itself, while something critical is not settled."""
     but = "" if one.safety == Safety.SAFE else f", but {one.reason}"
+    if IF_DOWN in one.reason:
+        but = f"; {one.reason}"
     reason = f"safe, once {criticals_are(criticals)} settled{but}"
     return replace(one, reason=reason, order=None)
 

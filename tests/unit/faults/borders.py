@@ -505,6 +505,16 @@ fault(
 
 
 @fault(
+    "voter_holds_committed_data", "info", "2", 6, also="batch_crc_valid",
+    says="if it is down, do what is told of controller 1, which holds them, and start that one first, and it when",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka 4.1.1 elected one of the others where they were started first, and 73 batches were lost."""
+    cut_at(START_MS + 3_999)(nodes)
+    overwrite(nodes[0].segment(0), HEADER_SIZE + 1, b"\x55")
+
+
+@fault(
     "voter_holds_committed_data", "critical", "3", 6, sound=on_its_disks,
     says="Controller 1 holds them, but has forgotten its vote",
 )  # fmt: skip
@@ -512,6 +522,36 @@ def _(nodes: list[Node]) -> None:
     """Since Kafka 4.1 it ends, at each start, with the first answer of who follows it as its leader."""
     cut_at(START_MS + 4_000)(nodes)
     (nodes[0].folder / "quorum-state").unlink()
+
+
+@fault(
+    "batch_crc_valid", "critical", "1", 3, also="log_end_lost", sound=on_its_disks,
+    says="elect a leader that lacks that. Keep all folders, and compare with a backup",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Each lost another part: what voter 2 sent as leader, and lost, is behind the damage of voter 1.
+    Kafka 4.1.1 went on without it, with the log of that leader in the place of the damaged one.
+    """
+    overwrite(nodes[0].segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
+    path = nodes[1].segment(6)
+    path.write_bytes(path.read_bytes()[: AT[11]])
+    cut(nodes[2])
+    nodes[2].epochs([(1, 0)])
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
+
+
+@fault(
+    "batch_crc_valid", "critical", "2", 3, sound=on_its_disks,
+    says="Keep a copy of its folder, which may alone hold offset 11. Before this node starts, put the log folder of replica 1",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """What the others lack behind the damage goes with the log that another one takes the place of."""
+    overwrite(nodes[1].segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
+    path = nodes[0].segment(6)
+    path.write_bytes(path.read_bytes()[: AT[11]])
+    cut(nodes[2])
+    nodes[2].epochs([(1, 0)])
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
 
 
 def grown(nodes: list[Node]) -> None:

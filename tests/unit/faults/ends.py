@@ -321,6 +321,24 @@ fault(
 )(lambda nodes: _elected(nodes[0], nodes[2]))  # fmt: skip
 
 
+@fault(
+    LOST,
+    "critical",
+    "3",
+    6,
+    says="Keep all folders, and compare with a backup; kraftlog recover puts together",
+)
+def _(nodes: list[Node]) -> None:
+    """Its end may be on voter 2, which was not copied: Kafka 4.3.1 cut that, with the log of voter 1 in
+    its place.
+    """
+    for node in (nodes[0], nodes[2]):
+        node.segment(6).unlink()
+    nodes[0].epochs([(1, 0)])
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=1)
+    shutil.rmtree(nodes[1].home)
+
+
 @fault(LOST, "critical", "2", 11, says="No copy at hand holds it.")
 def _(nodes: list[Node]) -> None:
     """The others have a record of epoch 2 where epoch 7 began."""

@@ -188,11 +188,12 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "snapshot_batch_aligned": {
         "batches": {str: [int]}, "transaction_begins": int, "transaction_ends": (int, None),
+        "asks": str,
     },
     "snapshot_below_log_start": {"log_start_offset": int},
     "snapshot_epoch_agrees": {
         "epochs_in_logs": {str: int}, "batches_of_other_epoch": int, "newer_epoch_from": int,
-        "objects_lost": (OBJECTS, None),
+        "objects_lost": (OBJECTS, None), "asks": str,
     },
     "snapshot_equals_replay": {
         "basis": str, "difference_count": int,
@@ -202,6 +203,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "snapshot_footer_last": {
         "size_bytes": int, "bytes_after_last_batch": int, "peer_size_bytes": (int, None),
+        "asks": str,
     },
     "snapshot_header_first": {"headers": int, "size_bytes": int},
     "snapshot_headers_in_order": {"base_offset": int, "expected": int},

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -560,6 +561,18 @@ def _(nodes: list[Node]) -> None:
     _cut_off(nodes[2], 11, 2)
     for node in (nodes[0], nodes[2]):
         _ends_at_6(node)
+
+
+@fault("snapshot_footer_last", "critical", "3",
+       says="lacks offset 6, too, which its name tells to be committed. Do not empty its log folder: too few other")  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka 3.9.1 and 4.3.1 began with the older one, elected a voter that lagged, and cut what the
+    third one held, which was not copied.
+    """
+    _cut_off(nodes[2], 11, 2)
+    for node in (nodes[0], nodes[2]):
+        _ends_at_6(node)
+    shutil.rmtree(nodes[1].home)
 
 
 @fault("snapshot_footer_last", "critical", "3",
