@@ -34,6 +34,8 @@ TAKEN_OVER = (
     "A topic that is created later under that name has them on such a node, and on the others not. "
     "Set them on the topic and delete them again, so that all nodes hold the same."
 )
+LEAVE_FILES = "Leave the files as they are: this is told as long as such a snapshot is there."
+"""What is added where nothing else differs: whoever has changed them, new records set it right."""
 LOST_SCRAM = (
     "Kafka's own loader can lose SCRAM users, where others of their mechanism were removed in the step in which they are set. "
     "Set what is missing again with kafka-configs, which writes new records."

@@ -14,8 +14,10 @@ from kraftlog.audit.grouping import (
     AGREE,
     EQUALS,
     KEEP_SCRAM,
+    LEAVE_FILES,
     LEFT_CONFIGS,
     LOST_SCRAM,
+    TAKEN_OVER,
     WRITTEN_SINCE,
     contradicted,
     image_note,
@@ -173,6 +175,9 @@ def _to_do(
     wrong = "A node that loads it goes on with a wrong state. "
     if lost:
         return f"{wrong}{LOST_SCRAM} {KEEP_SCRAM}", {"asks": "watch"}
+    note = image_note(quorum, group[0])
+    if note == TAKEN_OVER and all(one.difference_count == len(one.differences) for one in group):
+        return f"{wrong}{TAKEN_OVER} {LEAVE_FILES}", {"asks": "watch"}
     if alike:
         todo = (
             f"Snapshots of {replicas_text(alike)} differ from it in the same way, and none agrees with it: the log may have been changed, and not they. "
@@ -189,7 +194,6 @@ def _to_do(
         others = " That is for the newest of them: set the others aside, too." if group[1:] else ""
         instead, asks = instead_of(quorum, newest)
         todo = f"{wrong}{instead}{others}"
-    note = image_note(quorum, group[0])
     return f"{todo} {note}" if note else todo, asks
 
 

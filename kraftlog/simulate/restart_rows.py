@@ -44,7 +44,9 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
     criticals, plans = 0, Plans(quorum)
     for one in findings:
         criticals += one.severity == "critical"
-        if one.severity == "critical" or {"stops", "cannot_start"} & one.row.evidence.keys():
+        # What new records set right, no disk has to wait for.
+        is_bad = one.severity == "critical" and one.row.evidence.get("asks") != "watch"
+        if is_bad or {"stops", "cannot_start"} & one.row.evidence.keys():
             reason = f"{head(one.row.message, quorum.by_label)} ({one.check})"
             for label in _about(plans, one):
                 bad.setdefault(label, reason)

@@ -17,6 +17,7 @@ from kraftlog.audit.grouping import (
     ABORTED,
     FORGOTTEN,
     KEEP_SCRAM,
+    LEAVE_FILES,
     LEFT_CONFIGS,
     LOST_SCRAM,
     TAKEN_OVER,
@@ -100,7 +101,8 @@ def test_configs_that_a_topic_takes_over(tmp_path: Path) -> None:
     state = [batch(0, topic("short", 8), config("short"))]
     (one,) = of_snapshot(tmp_path / "one", [*gone, batch(15, topic("short", 8))], state)
     assert one.severity == "critical"
-    assert one.row.message.endswith(f"{ASIDE} {TAKEN_OVER}")
+    assert one.row.message.endswith(f"{TAKEN_OVER} {LEAVE_FILES}")
+    assert ASIDE not in one.row.message
     log = [*gone, batch(15, topic("short", 8), change(1))]
     (one,) = of_snapshot(tmp_path / "two", log, state)
     assert one.row.message.endswith(f"{ASIDE} {UNCLEARED} {TAKEN_OVER}")
@@ -125,7 +127,7 @@ def test_a_config_that_the_base_alone_could_have_taken_over(tmp_path: Path) -> N
     (one,) = found(audit(tmp_path), "snapshot_equals_replay")
     assert (one.severity, one.row.replica) == ("critical", "3")
     assert "of topic 'b' is missing" in one.row.message
-    assert one.row.message.endswith(TAKEN_OVER)
+    assert one.row.message.endswith(f"{TAKEN_OVER} {LEAVE_FILES}")
 
 
 def test_a_config_that_differs_from_a_base_is_taken_over_by_nobody(tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_a_config_that_is_taken_over_is_told_beside_the_users_that_were_set_agai
     assert first.severity == "info"
     assert first.row.message.endswith(WRITTEN_SINCE)
     assert second.severity == "critical"
-    assert second.row.message.endswith(TAKEN_OVER)
+    assert second.row.message.endswith(f"{TAKEN_OVER} {LEAVE_FILES}")
 
 
 def test_a_snapshot_of_another_log_is_set_aside_and_no_log_is_replaced(tmp_path: Path) -> None:
