@@ -166,7 +166,8 @@ class _Judge:
             return self._of_empty(log)
         votes = role == "voter"
         troubles: Iterable[tuple[Safety, str, int | None]] = self._troubles(log, votes)
-        if votes and forgotten_vote(self.quorum, log) is not None:
+        is_short = described_alone_from(self.quorum) is not None
+        if votes and (is_short or forgotten_vote(self.quorum, log) is not None):
             # What it loses is no whole answer then.
             troubles = sorted(troubles, key=lambda one: one[0] == Safety.LOSES)
         for safety, reason, start in troubles:

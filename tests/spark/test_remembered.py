@@ -10,6 +10,7 @@ from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import run_steps
 from kraftlog.report.judgement import Judged, judged_in
 from kraftlog.tables.lake import Lake
+from tests.golden.cases import DATA
 from tests.in_process import InProcess
 from tests.unit.audit_logs import (
     NO_OP,
@@ -28,12 +29,13 @@ HOLDS = "voter_holds_committed_data"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[[Iterable[Node]], Judged]:
-    """Another run of one lake, over some nodes of the quorum."""
+def run(tmp_path: Path) -> Callable[[Iterable[Node] | Path], Judged]:
+    """Another run of one lake, over some nodes of the quorum, or a root of copies."""
 
-    def one(nodes: Iterable[Node]) -> Judged:
+    def one(nodes: Iterable[Node] | Path) -> Judged:
         lake = Lake(str(tmp_path / "lake"))
-        given = {"input": [str(node.home) for node in nodes], "lake": lake.root}
+        homes = [nodes] if isinstance(nodes, Path) else [node.home for node in nodes]
+        given = {"input": [str(home) for home in homes], "lake": lake.root}
         run_steps(InProcess, load_options(given), "decode", "materialize", "audit")
         return judged_in(lake, newest_run(lake)["run_id"])
 
@@ -149,3 +151,10 @@ def test_what_is_out_of_sight_holds_nothing_that_a_later_leader_lacks(
     assert all("the quorum went on without it" in why for _, why in found)
     assert len(found) == 2
     assert not told(run([pruned])), "nothing tells what it holds there"
+
+
+def test_a_tail_is_no_whole_answer_where_voters_have_lost_more(run: Callable[..., Judged]) -> None:
+    """Each voter waits until it is known whether the copies are old; a broker only loses its tail."""
+    run(DATA / "isolated-healed" / "replicas")
+    found = answers(run(DATA / "isolated" / "replicas"))
+    assert found == {"1": "unknown", "2": "unknown", "3": "unknown", "11": "safe", "12": "loses"}
