@@ -324,7 +324,9 @@ class _Judge:
         alone = described_alone_from(self.quorum)
         if votes and alone is not None:
             told = offsets_text(alone, self.quorum.bounds.lower)
-            why = f"no copy at hand holds {told}, which {self.quorum.told_by} tells to be committed: that is {again}"
+            others = "not on these disks, which are others than those of that run: see voter_holds_committed_data"
+            gone = others if self.quorum.evidence.on_other_disks else again
+            why = f"no copy at hand holds {told}, which {self.quorum.told_by} tells to be committed: that is {gone}"
             yield Safety.UNKNOWN, why, None
         if votes and self._unheld is not None:
             told = offsets_text(self._unheld, self.quorum.bounds.lower)

@@ -81,6 +81,28 @@ def test_a_quorum_that_was_set_back(tmp_path: Path, run: Callable[..., Judged]) 
     assert set(answers(judged).values()) == {"safe"}
 
 
+def test_a_quorum_that_was_formatted_anew_under_its_old_cluster_id(
+    tmp_path: Path, run: Callable[..., Judged]
+) -> None:
+    """To copy it again shows nothing else: the disks are others, and a later run knows that, too."""
+    nodes = quorum(tmp_path / "in")
+    run(nodes)
+    for node in nodes:
+        set_back(node)
+        node.meta(directory=node.node_id + 10)
+    for again in (b"", b"a file more"):
+        (nodes[0].folder / "note.txt").write_bytes(again)
+        judged = run(nodes)
+        assert {severity for severity, _ in told(judged)} == {"warning"}
+        for _, why in told(judged):
+            assert "No voter's disk at hand is one that run 1 of this lake read." in why
+            assert "Where it was, go on in a new lake." in why
+            assert "Copy the voters again" not in why
+        assert all("copy them again" not in one["reason"] for one in judged.restart)
+    nodes[2].meta()
+    assert all("Copy the voters again" in why for _, why in told(run(nodes)))
+
+
 def test_a_describe_as_old_as_the_copies_says_nothing_of_what_the_lake_remembers(
     tmp_path: Path, run: Callable[..., Judged]
 ) -> None:
