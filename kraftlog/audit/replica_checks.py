@@ -233,7 +233,12 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             if not is_seen:
                 text += f" If all of these run, their copies may only be older than {them}: copy all voters again."
         elif explained and described_alone_from(quorum) is not None:
-            text += f" No copy at hand holds all of that: the copies are older than {quorum.told_by}, or have lost {them}. Copy the voters again: what they lack then is lost."
+            if quorum.evidence.on_other_disks:
+                text += (
+                    f" No voter's disk at hand is one that {quorum.told_by} read. {_ON_OTHER_DISKS}"
+                )
+            else:
+                text += f" No copy at hand holds all of that: the copies are older than {quorum.told_by}, or have lost {them}. Copy the voters again: what they lack then is lost."
             if (before := quorum.evidence.remembered) is not None:
                 severity = "warning"
                 text += f" The lake still has it: kraftlog changes --since {before.run} tells what it was."
@@ -297,6 +302,10 @@ def _once_cut(quorum: Quorum, lacking: Candidate) -> list[int]:
 
 _ONCE_CUT = "As they stand, the voters at hand cannot elect it, but {} would, once a start has cut the log at a damaged batch: settle that first."
 _SET_BACK = "Copy it again. If it still ends there, start it only while a majority of the others runs, so that it fetches what it lost before its vote counts."
+_ON_OTHER_DISKS = (
+    "The quorum was formatted anew under its old cluster id, all of its disks were replaced, or these are older ones. "
+    "Where that was not meant, start nothing, and copy the disks of then. Where it was, go on in a new lake."
+)
 _OF_ANOTHER_HISTORY = "It holds another history there: see the finding of committed_data_consistent, and start no node of either before you know which one counts."
 
 

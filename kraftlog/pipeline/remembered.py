@@ -6,7 +6,7 @@ KAFKA-1211; Raft's leader completeness: what is committed, each later leader has
 Matching": one epoch at one offset, one history below).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,13 +23,19 @@ def with_memory(quorum: Quorum, lake: Lake, number: int) -> Quorum:
     shown = [*_shown_before(lake, number)]
     if not shown or not quorum.peers:
         return quorum
-    told = _told_by(lake, max(shown, key=lambda one: (one.end, one.run)))
+    most = max(shown, key=lambda one: (one.end, one.run))
+    told = _told_by(lake, most)
     if told is not None and _is_held(told, quorum):
         told = None
     set_back = dict(_set_back(quorum, shown))
     if told is None and not set_back:
         return quorum
-    return Quorum(replace(quorum.evidence, remembered=told, set_back=set_back))
+    known = {one.disk for one in shown if one.run <= most.run}
+    evidence = replace(quorum.evidence, remembered=told, set_back=set_back)
+    return Quorum(replace(evidence, on_other_disks=_are_others(quorum, known)))
+
+
+_Disk = tuple[int | None, str | None]
 
 
 class _Shown(NamedTuple):
@@ -39,7 +45,7 @@ class _Shown(NamedTuple):
     run: int
     run_id: str
     replica: str
-    disk: tuple[int | None, str | None]
+    disk: _Disk
 
 
 def _shown_before(lake: Lake, number: int) -> Iterator[_Shown]:
@@ -88,7 +94,7 @@ def _is_held(told: Described, quorum: Quorum) -> bool:
 
 def _set_back(quorum: Quorum, shown: Sequence[_Shown]) -> Iterator[tuple[str, tuple[int, int]]]:
     """The replicas whose disks held more than their copies do now, by the runs that showed most."""
-    most: dict[tuple[int | None, str | None], tuple[int, int]] = {}
+    most: dict[_Disk, tuple[int, int]] = {}
     for one in shown:
         most[one.disk] = max(most.get(one.disk, (0, 0)), one[:2])
     for log in quorum.peers:
@@ -96,3 +102,11 @@ def _set_back(quorum: Quorum, shown: Sequence[_Shown]) -> Iterator[tuple[str, tu
         held = most.get(disk, (0, 0))
         if None not in disk and held[0] > (log.end_offset or 0):
             yield log.label, held
+
+
+def _are_others(quorum: Quorum, known: Set[_Disk]) -> bool:
+    """Whether no voter's disk at hand is one of some; formatting names each at random."""
+    voters = (log.evidence for copies in quorum.holders.values() for log in copies)
+    disks = {(one.node_id, one.directory_id) for one in voters}
+    are_named = not any(None in disk for disk in disks | known)
+    return bool(disks) and are_named and disks.isdisjoint(known)

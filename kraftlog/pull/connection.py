@@ -41,6 +41,8 @@ _CERTIFICATE_ADVICE = {
     _OTHER_IP: _NAME,
 }
 """By OpenSSL's X509_V_ERR codes; any other is a matter of whom to trust."""
+_OF_OUR_CERTIFICATE = ("_CERTIFICATE", "_UNKNOWN_CA")
+"""What the names of those alerts of TLS hold that speak of the other side's certificate."""
 
 # The library logs every failure, which its caller tells in one sentence.
 logging.getLogger("kafka").addHandler(logging.NullHandler())
@@ -134,6 +136,8 @@ class Connection:
         elif tls is not None:
             reason = tls.reason or "no reason given"
             why = f"TLS failed ({reason}); see the listener's protocol"
+            if any(one in reason for one in _OF_OUR_CERTIFICATE):
+                why = f"it refuses our certificate, or wants one ({reason}); see ssl.keystore.location, and until when what lies there is valid"
         elif isinstance(error, errors.UnsupportedSaslMechanismError):
             why = f"it does not offer {security.mechanism}"
         elif is_refused or (security.mechanism and is_odd):

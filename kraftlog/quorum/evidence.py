@@ -587,7 +587,8 @@ class QuorumEvidence:
 
     `contents` is what `BatchColumns.content` points into. `words` describes records of batches
     that replicas hold differently, by batch id, one text per record. `remembered` is what an earlier
-    run of the lake showed to be committed, where no copy at hand holds it; `set_back` are the disks of
+    run of the lake showed to be committed, where no copy at hand holds it; `on_other_disks` says that no
+    run up to that one read a voter's disk that is at hand; `set_back` are the disks of
     which one showed more than their copies hold now: the end of that, and the run. `state` is None
     where nothing was replayed. `limits` are those that the files were read by, and are to be read by again: ids of
     batches are made under their key. `left_out` is what lies below an input and nobody looked into.
@@ -598,6 +599,7 @@ class QuorumEvidence:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     described: Described | None = None
     remembered: Described | None = None
+    on_other_disks: bool = False
     set_back: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     state: StateEvidence | None = None
     thresholds: Thresholds = field(default_factory=default_thresholds)

@@ -169,7 +169,8 @@ class _Judge:
             return self._of_empty(log)
         votes = role == "voter"
         troubles: Iterable[tuple[Safety, str, int | None]] = self._troubles(log, votes)
-        if votes and forgotten_vote(self.quorum, log) is not None:
+        is_short = described_alone_from(self.quorum) is not None
+        if votes and (is_short or forgotten_vote(self.quorum, log) is not None):
             # What it loses is no whole answer then.
             troubles = sorted(troubles, key=lambda one: one[0] == Safety.LOSES)
         for safety, reason, start in troubles:
@@ -328,7 +329,9 @@ class _Judge:
         alone = described_alone_from(self.quorum)
         if votes and alone is not None:
             told = offsets_text(alone, self.quorum.bounds.lower)
-            why = f"no copy at hand holds {told}, which {self.quorum.told_by} tells to be committed: that is {again}"
+            others = "not on these disks, which are others than those of that run: see voter_holds_committed_data"
+            gone = others if self.quorum.evidence.on_other_disks else again
+            why = f"no copy at hand holds {told}, which {self.quorum.told_by} tells to be committed: that is {gone}"
             yield Safety.UNKNOWN, why, None
         if votes and self._unheld is not None:
             told = offsets_text(self._unheld, self.quorum.bounds.lower)

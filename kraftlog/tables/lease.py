@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kraftlog.errors import LakeError
+from kraftlog.tables.lake_names import KEY_FILE
 from kraftlog.tables.register import LAYOUT, Owner, Register, RegisterState, cut_broken_end
 
 _LONG_AGO = 10
@@ -179,5 +180,7 @@ def require_layout(root: str, state: RegisterState) -> None:
     if state.layout != LAYOUT:
         raise LakeError(
             f"{root}: this lake has layout {state.layout}, and this version of kraftlog writes layout {LAYOUT}. "
-            "Name an empty folder with --lake, where a run builds everything anew from the input, or use the version that wrote this lake."
+            "Use the version that wrote this lake, or name an empty folder with --lake, where a run builds everything anew from the input. "
+            f"With {KEY_FILE} from here in it, masks stay as they are. "
+            "What the input does not hold any more, and what earlier runs told, stays here alone, where any reader of Delta still reads it."
         )

@@ -30,7 +30,10 @@ _AS_IN_SPARK = "CREATE MACRO unix_millis(t) AS epoch_ms(t); CREATE MACRO size(l)
 _OF_ALL_TABLES = ("information_schema", "duckdb_", "pg_", "sqlite_", "show")
 """How words begin that ask which tables and columns there are."""
 _UNREAD = re.compile(r"reading the stream registered as '(\w+)' failed")
-_NEAR = re.compile(r'syntax error at or near "(\w+)"')
+_NO_SENTENCE = "syntax error at or near"
+_RESERVED = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+_BARE = re.compile(r'(?<![\w."])\w+(?![\w"])')
+"""A word of a statement without double quotes, or its table, before it."""
 
 
 def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
@@ -52,7 +55,7 @@ def answer(root: str, statement: str) -> Iterator[dict[str, Any]]:
                 for row in batch.to_pylist(maps_as_pydicts="lossy"):
                     yield {name: _plain(value) for name, value in row.items()}
         except duckdb.Error as error:
-            raise UsageError(_sentence(error, lake, tables)) from error
+            raise UsageError(_sentence(error, statement, lake, tables)) from error
 
 
 def _require_query(statements: list[Any], words: set[str]) -> None:
@@ -107,14 +110,19 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _sentence(error: Exception, lake: Lake, tables: list[str]) -> str:
-    """What DuckDB says, without the drawing of where; of a word that is a column, too, how; of a
-    table that cannot be read, what does.
+def _sentence(error: Exception, statement: str, lake: Lake, tables: list[str]) -> str:
+    """What DuckDB says, without the drawing of where; of a word of SQL that is a column, too, how; of
+    a table that cannot be read, what does.
     """
+    import duckdb
+
     text = " ".join(str(error).partition("\nLINE ")[0].split())
     if unread := _UNREAD.search(text):
         return f"{lake.path(unread[1])} cannot be read: kraftlog lake check --lake {lake.root} says what is missing, and the next run rebuilds it"
-    near = _NEAR.search(text)
-    if near and any(near[1].lower() in lake.dataset(one).schema.names for one in tables):
-        text += f'; where the column is meant, write it in double quotes: "{near[1]}"'
+    if _NO_SENTENCE in text:
+        names = {name for one in tables for name in lake.dataset(one).schema.names}
+        words = duckdb.execute(_RESERVED).fetchall()
+        meant = names.intersection(word for (word,) in words)
+        if bare := next((one for one in _BARE.findall(statement) if one.lower() in meant), None):
+            text += f'; where the column is meant, write it in double quotes: "{bare}"'
     return text

@@ -46,6 +46,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "other.pem").write_text(identity("other").certificate_pem())
     identity("server", authority).write_pem(folder / "server.pem")
     identity("auditor", authority).write_pkcs12(folder / "auditor.p12", STORE_PASSWORD)
+    identity("auditor", identity("other")).write_pkcs12(folder / "stranger.p12", STORE_PASSWORD)
+    expired = identity("auditor", authority, days=(-9, -1))
+    expired.write_pkcs12(folder / "expired.p12", STORE_PASSWORD)
     trust = ("-keystore", "trust.jks", "-storepass", STORE_PASSWORD, "-file", "ca.pem")
     keytool = ("keytool", "-importcert", "-noprompt", "-alias", "ca", *trust)
     subprocess.run(keytool, cwd=folder, check=True, capture_output=True)
@@ -218,7 +221,17 @@ def wrong_ways(folder: Path) -> dict[str, tuple[str, Properties, str]]:
             _changed(tls, ssl_truststore_location=folder / "other.pem"),
             "its certificate is not trusted",
         ),
-        "no key": ("TLS", no_key, "TLS failed"),
+        "no key": ("TLS", no_key, "it refuses our certificate, or wants one"),
+        "a key of another authority": (
+            "TLS",
+            _changed(tls, ssl_keystore_location=folder / "stranger.p12"),
+            "it refuses our certificate",
+        ),
+        "an expired key": (
+            "TLS",
+            _changed(tls, ssl_keystore_location=folder / "expired.p12"),
+            "it refuses our certificate",
+        ),
         "a wrong store password": (
             "TLS",
             _changed(tls, ssl_keystore_password="wrong"),

@@ -113,6 +113,8 @@ REFUSED = {
     "SELECT * FROM topicss": 'Did you mean "topics"',
     "SELECT nope FROM topics": 'column "nope" not found',
     "SELECT check FROM findings": 'write it in double quotes: "check"',
+    "SELECT offset, message FROM findings": 'write it in double quotes: "offset"',
+    'SELECT f."offset", f.check, max(Offset) FROM findings f': 'in double quotes: "Offset"',
     "": "one query, and here are 0",
     "SELECT 1; SELECT 2": "one query, and here are 2",
     "DELETE FROM topics": "read only",
@@ -236,8 +238,35 @@ def test_answers_are_true_of_the_example(runs: Runs) -> None:
         ("DENY", "User:ann"),
         ("ALLOW", "User:bob"),
     ]
+    (out,) = runs.ask("Which broker leaves ISRs, hour by hour?")
+    assert (out["broker_id"], out["times_out"]) == (12, 25)
+    values = runs.ask("What was set on this topic, and when did it change?")
+    assert [(one["name"], one["value"], one["record_offset"]) for one in values] == [
+        ("compression.type", "lz4", 98),
+        ("min.insync.replicas", "1", 80),
+        ("unclean.leader.election.enable", "true", 93),
+    ]
+    deleted = runs.ask("Which topics were deleted, and when?")
+    assert [(one["name"], one["by_record_at"], one["partitions"]) for one in deleted] == [
+        ("sessions.dlq-1", 138, 1),
+        ("shipments.raw-7", 193, 5),
+        ("ledger.raw-9", 194, 1),
+        ("clicks.v2-5", 196, 2),
+    ]
+    (voters,) = runs.ask("Who were the voters at offset 100?")
+    assert (voters["offset"], voters["standing"]) == (2, "committed")
+    assert [one[:2] for one in voters["voters"]] == ["1-", "2-", "3-"]
     features = runs.ask("Which features were finalized when?")
     assert {"metadata.version", "kraft.version"} <= {one["name"] for one in features}
+
+
+def test_since_when_each_finding_is_told(runs: Runs) -> None:
+    """The audit of the first run saw no copy of node 3, and no node that was fenced since."""
+    rows = runs.ask("Since when is each finding told, and is it still?")
+    told = {one["check"]: (one["first_run"], one["last_run"], one["is_told_still"]) for one in rows}
+    assert told["voters_present"] == (1, 1, False)
+    assert told["brokers_unfenced"] == (2, 2, True)
+    assert {one["is_told_still"] for one in rows} == {False, True}
 
 
 def test_the_trend_over_runs_rises(runs: Runs) -> None:

@@ -10,6 +10,7 @@ from kraftlog.pipeline.run import newest_run
 from kraftlog.pipeline.steps import run_steps
 from kraftlog.report.judgement import Judged, judged_in
 from kraftlog.tables.lake import Lake
+from tests.golden.cases import DATA
 from tests.in_process import InProcess
 from tests.unit.audit_logs import (
     NO_OP,
@@ -28,12 +29,13 @@ HOLDS = "voter_holds_committed_data"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[[Iterable[Node]], Judged]:
-    """Another run of one lake, over some nodes of the quorum."""
+def run(tmp_path: Path) -> Callable[[Iterable[Node] | Path], Judged]:
+    """Another run of one lake, over some nodes of the quorum, or a root of copies."""
 
-    def one(nodes: Iterable[Node]) -> Judged:
+    def one(nodes: Iterable[Node] | Path) -> Judged:
         lake = Lake(str(tmp_path / "lake"))
-        given = {"input": [str(node.home) for node in nodes], "lake": lake.root}
+        homes = [nodes] if isinstance(nodes, Path) else [node.home for node in nodes]
+        given = {"input": [str(home) for home in homes], "lake": lake.root}
         run_steps(InProcess, load_options(given), "decode", "materialize", "audit")
         return judged_in(lake, newest_run(lake)["run_id"])
 
@@ -77,6 +79,28 @@ def test_a_quorum_that_was_set_back(tmp_path: Path, run: Callable[..., Judged]) 
     judged = run(nodes)
     assert not told(judged)
     assert set(answers(judged).values()) == {"safe"}
+
+
+def test_a_quorum_that_was_formatted_anew_under_its_old_cluster_id(
+    tmp_path: Path, run: Callable[..., Judged]
+) -> None:
+    """To copy it again shows nothing else: the disks are others, and a later run knows that, too."""
+    nodes = quorum(tmp_path / "in")
+    run(nodes)
+    for node in nodes:
+        set_back(node)
+        node.meta(directory=node.node_id + 10)
+    for again in (b"", b"a file more"):
+        (nodes[0].folder / "note.txt").write_bytes(again)
+        judged = run(nodes)
+        assert {severity for severity, _ in told(judged)} == {"warning"}
+        for _, why in told(judged):
+            assert "No voter's disk at hand is one that run 1 of this lake read." in why
+            assert "Where it was, go on in a new lake." in why
+            assert "Copy the voters again" not in why
+        assert all("copy them again" not in one["reason"] for one in judged.restart)
+    nodes[2].meta()
+    assert all("Copy the voters again" in why for _, why in told(run(nodes)))
 
 
 def test_a_describe_as_old_as_the_copies_says_nothing_of_what_the_lake_remembers(
@@ -149,3 +173,10 @@ def test_what_is_out_of_sight_holds_nothing_that_a_later_leader_lacks(
     assert all("the quorum went on without it" in why for _, why in found)
     assert len(found) == 2
     assert not told(run([pruned])), "nothing tells what it holds there"
+
+
+def test_a_tail_is_no_whole_answer_where_voters_have_lost_more(run: Callable[..., Judged]) -> None:
+    """Each voter waits until it is known whether the copies are old; a broker only loses its tail."""
+    run(DATA / "isolated-healed" / "replicas")
+    found = answers(run(DATA / "isolated" / "replicas"))
+    assert found == {"1": "unknown", "2": "unknown", "3": "unknown", "11": "safe", "12": "loses"}

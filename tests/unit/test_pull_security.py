@@ -272,13 +272,43 @@ def test_what_is_wrong_with_a_certificate_has_its_own_advice(
         }
     )
 
-    def refused(listener: socket.socket) -> None:
+    with pytest.raises(PullError, match=re.escape(says)):
+        connect(context, found)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["expired", "of another authority"])
+def test_who_refuses_our_certificate_is_told(is_known: bool, tmp_path: Path) -> None:
+    """It is nothing of the listener's protocol."""
+    authority = identity("ca")
+    identity("server", authority).write_pem(tmp_path / "server.pem")
+    (tmp_path / "ca.pem").write_text(authority.certificate_pem())
+    signer, days = (authority, (-9, -3)) if is_known else (identity("other"), (-1, 1))
+    identity("auditor", signer, days=days).write_pem(tmp_path / "auditor.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    context.load_verify_locations(tmp_path / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    # With 1.3 a client may have hung up before it hears of this.
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    given = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tmp_path / "ca.pem"),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(tmp_path / "auditor.pem"),
+    }
+    with pytest.raises(PullError, match=r"it refuses our certificate, or wants one .*keystore"):
+        connect(context, security_of(given))
+
+
+def connect(context: ssl.SSLContext, security: Security) -> None:
+    """To a server that does no more than TLS."""
+
+    def served(listener: socket.socket) -> None:
         accepted, _ = listener.accept()
         with suppress(OSError), context.wrap_socket(accepted, server_side=True):
             pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=refused, args=(listener,), daemon=True).start()
-        address = Address("127.0.0.1", listener.getsockname()[1])
-        with pytest.raises(PullError, match=re.escape(says)):
-            Connection(address, found)
+        threading.Thread(target=served, args=(listener,), daemon=True).start()
+        Connection(Address("127.0.0.1", listener.getsockname()[1]), security)

@@ -148,7 +148,9 @@ def test_another_layout_is_refused(layout: int, quorum: Path, tmp_path: Path) ->
     state = state_of(str(lake))
     newer = replace(state, version=state.version + 1, layout=layout)
     assert Register(str(lake)).advance(newer)
-    assert f"has layout {layout}" in refused(quorum, lake)
+    told = refused(quorum, lake)
+    assert f"has layout {layout}" in told
+    assert "With _redaction.key from here in it, masks stay as they are." in told
     with pytest.raises(LakeError, match="has layout"):
         state_of(str(lake))
 
