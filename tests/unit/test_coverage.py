@@ -446,7 +446,7 @@ def test_a_lag_as_a_row(tmp_path: Path) -> None:
     assert row["lagging"] == [
         {
             "replica": "3", "who": "controller 3", "behind": 8, "needs_snapshot": True,
-            "is_voter": False, "node_id": None,
+            "is_voter": False, "node_id": None, "fell_behind": False,
         }
     ]  # fmt: skip
 

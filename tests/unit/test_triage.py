@@ -241,7 +241,8 @@ def test_the_furthest_snapshot_covers_best(tmp_path: Path) -> None:
     nodes[1].checkpoint(12, 2).write_bytes(snapshot(stored, 2, healthy_log()[-1].ms))
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
     words, evidence = remedy(quorum_of(tmp_path), "1", 11, 12)
-    assert evidence == {"held_intact_by": ["2", "3"]}
+    # Leader 2 has lost what it sent to voter 1 alone: that log is not to be emptied.
+    assert evidence == {"held_intact_by": ["2", "3"], "asks": "stop"}
     for node in nodes[1:]:
         overwrite(node.segment(6), AT[6] + 17, b"\xaa\xbb\xcc")
     words, evidence = remedy(quorum_of(tmp_path), "1", 6, 7)
