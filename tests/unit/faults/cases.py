@@ -460,12 +460,19 @@ def data_folder(node_at: int, number: int, name: str) -> Damage:
 for at, number, name, says in (
     (0, 2, "a-0", "is that of b, not of a"),
     (0, 1, "a-7", "a has no partition 7"),
-    (2, 1, "a-0", "a-0 is assigned to brokers 1, 2"),
+    (2, 1, "a-0", "a-0 is assigned to brokers 1 and 2"),
 ):
     fault(
         "folders_match_topics", "warning" if at == 2 else "info", str(at + 1), says=says,
         sound=data_folder(1, 1, "a-0"),
     )(data_folder(at, number, name))  # fmt: skip
+
+
+OF_ONE = (*RUNNING, topic("d", 4), partition(4, [1], [1], 1))
+fault(
+    "folders_match_topics", "warning", "3", says="d-0 is assigned to broker 1)",
+    sound=folder(4, "d-0", 0, OF_ONE),
+)(folder(4, "d-0", 2, OF_ONE))  # fmt: skip
 
 
 def named_again(number: int) -> Damage:
