@@ -76,6 +76,11 @@ def voters_text(ids: Collection[int]) -> str:
     return f"{'voter' if len(ids) == 1 else 'voters'} {numbers(ids)}"
 
 
+def brokers_text(ids: Collection[int], limit: int = 9) -> str:
+    """Brokers in words: broker 1, brokers 1 and 2."""
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {numbers(ids, limit)}"
+
+
 def runs_text(numbers_of: Collection[int]) -> str:
     """Runs of a lake in words: run 1, runs 1 and 2."""
     return f"{'run' if len(numbers_of) == 1 else 'runs'} {numbers(numbers_of, 20)}"

@@ -18,7 +18,15 @@ from kraftlog.audit.grouping import EQUALS, contradicted
 from kraftlog.audit.leaders_rules import LeadersRules
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
 from kraftlog.audit.triage import called, fetch_again, holding, replicas_text, role_of
-from kraftlog.plain import counted, listed, natural, numbers, offsets_text, sentence, voters_text
+from kraftlog.plain import (
+    brokers_text,
+    counted,
+    listed,
+    natural,
+    offsets_text,
+    sentence,
+    voters_text,
+)
 from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.committed import returning
 from kraftlog.quorum.departures import Replacement
@@ -235,9 +243,8 @@ def _of_brokers(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> st
         held = quorum.holding(side, run.start)
         brokers = {one.evidence.node_id or 0 for one in held if role_of(quorum, one) == "broker"}
         if brokers:
-            who = "broker" if len(brokers) == 1 else "brokers"
             verb = "holds" if len(brokers) == 1 else "hold"
-            told += f"By the copies at hand {who} {numbers(sorted(brokers))} {verb} that of replica {side.label}. "
+            told += f"By the copies at hand {brokers_text(sorted(brokers))} {verb} that of replica {side.label}. "
     return told
 
 

@@ -290,12 +290,14 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     reach = min(able.values(), default=None)
     which = "LEVEL" if reach is None else f"{reach}. All registered nodes support that level"
     todo = (
-        "no node of Kafka 4 goes on with that, at any start. Begin a quorum with kraftlog recover, of copies whose state has it, or with --at an offset where it was there. "
-        "Where it never was, and nothing is in it yet, format all nodes anew."
-        if ends
-        else "Kafka 3 goes on as with level 1, and no node of Kafka 4 would go on at all. "
+        "Kafka 3 goes on as with level 1, and no node of Kafka 4 would go on at all. "
         f"Set it before any node runs that: kafka-features --bootstrap-server BROKER:PORT upgrade --feature metadata.version={which}."
     )
+    if ends:
+        todo = (
+            "no node of Kafka 4 goes on with that, at any start. Begin a quorum with kraftlog recover, of copies whose state has it, or with --at an offset where it was there. "
+            "Where it never was, and nothing is in it yet, format all nodes anew."
+        )
     yield row(
         found,
         f"The state has no metadata.version: {todo}",

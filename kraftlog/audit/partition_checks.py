@@ -18,7 +18,7 @@ from kraftlog.audit.health_checks import (
     row,
     since_text,
 )
-from kraftlog.plain import counted, numbers, sentence, some
+from kraftlog.plain import brokers_text, counted, sentence, some
 from kraftlog.quorum.health import Health, Partition
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
@@ -246,7 +246,7 @@ def _as_chosen(found: Health, one: Partition, chosen: Sequence[int]) -> str:
 
 
 def _brokers(brokers: Sequence[int]) -> str:
-    return f"{'broker' if len(brokers) == 1 else 'brokers'} {numbers(brokers, TOLD)}"
+    return brokers_text(brokers, TOLD)
 
 
 def _stopped(brokers: Sequence[int]) -> str:

@@ -87,13 +87,11 @@ def footer_last(quorum: Quorum) -> Iterator[BadRow]:
         if one.not_read is not None or one.ends_with_footer or one.ends_damaged:
             continue
         peer = next((s for s in complete[one.id] if s.replica != one.replica), None)
-        instead, asks = instead_of(quorum, one)
-        if peer is not None:
-            size = f"{peer.evidence.size_bytes:,} bytes"
-            instead, asks = (
-                f"Replica {peer.replica} has the complete file ({size}): copy that file.",
-                {},
-            )
+        if peer is None:
+            instead, asks = instead_of(quorum, one)
+        else:
+            instead = f"Replica {peer.replica} has the complete file ({peer.evidence.size_bytes:,} bytes): copy that file."
+            asks = {}
         yield BadRow(
             one.replica,
             f"Snapshot {one.evidence.name} {_wrong_end(one)} {instead}",

@@ -6,6 +6,7 @@ what to do. Source: the triage of corrupt ranges.
 """
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
@@ -144,12 +145,14 @@ def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
     bounds of what is committed. What a damaged or lost end held, a log of which nothing is left, and
     a voter that was not copied, may be all.
     """
-    held = quorum.holders.items()
-    least = [_once_in_common(quorum, one) for _, copies in held for one in copies]
-    furthest = max(least, default=0)
+    reaches = {
+        voter: [_once_in_common(quorum, one) for one in copies]
+        for voter, copies in quorum.holders.items()
+    }
+    furthest = max((least for each in reaches.values() for least, _ in each), default=0)
     ends = {
-        voter: max(_once_in_common(quorum, one, furthest) for one in copies)
-        for voter, copies in held
+        voter: max(max(least, min(furthest, most)) for least, most in each)
+        for voter, each in reaches.items()
     }
     unknown = quorum.bounds.missing_voters
     if (log.is_empty or unread_tail_bytes(log)) and log.evidence.node_id in ends:
@@ -159,25 +162,28 @@ def _may_be_committed_with(quorum: Quorum, log: LogView) -> int:
     return max([_told_committed(quorum), *majority])
 
 
-def _once_in_common(quorum: Quorum, log: LogView, others: int = 0) -> int:
-    """How far a log went as one of the common history, where it has lost its end, or what it has sent
-    to others: as far as they, but for epochs that its node has not heard of.
+def _once_in_common(quorum: Quorum, log: LogView) -> tuple[int, int]:
+    """How far a log went as one of the common history, at the least and at the most. Where it has lost
+    its end, or what it has sent to others, it may have gone as far as they, but for epochs that its
+    node has not heard of.
     """
     end, known = log.end_offset or 0, known_epoch(log)
     if log.label in quorum.tail_starts:
-        return min(end, quorum.tail_starts[log.label])
+        end = min(end, quorum.tail_starts[log.label])
+        return end, end
     lost = [one.end_offset for one in quorum.witnesses(log)] * has_lost_its_end(quorum, log)
     led = led_beyond(quorum, log)
     lost += [] if led is None else [led.end]
     if not lost:
-        return end
-    newer = [
+        return end, end
+    newer = (
         start.start_offset
         for one in quorum.peers
         for start in one.epoch_starts
         if known is not None and start.epoch > known and start.start_offset >= end
-    ]
-    return max(end, min([max(*lost, others), *newer]))
+    )
+    most = min(newer, default=sys.maxsize)
+    return max(end, min(max(lost), most)), most
 
 
 def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:

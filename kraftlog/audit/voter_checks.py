@@ -21,7 +21,7 @@ from kraftlog.audit.health_checks import (
     since_text,
 )
 from kraftlog.audit.triage import replicas_text
-from kraftlog.plain import counted, numbers, some, voters_text
+from kraftlog.plain import brokers_text, counted, some, voters_text
 from kraftlog.quorum.evidence import PartitionFolder, ReplicaEvidence
 from kraftlog.quorum.health import Health
 from kraftlog.quorum.model import Quorum
@@ -544,8 +544,7 @@ def _why_stray(
     if assigned is None:
         return f"{name} has no partition {one.number}"
     if replica.node_id is not None and replica.node_id not in assigned:
-        who = "broker" if len(assigned) == 1 else "brokers"
-        return f"{name}-{one.number} is assigned to {who} {numbers(assigned)}"
+        return f"{name}-{one.number} is assigned to {brokers_text(assigned)}"
     return None
 
 

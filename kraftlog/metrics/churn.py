@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kraftlog.metrics.objects import OPEN, Lives
+from kraftlog.metrics.objects import OPEN, Lives, ended_in
 from kraftlog.metrics.shared_log import SharedLog, rises
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import HOUR_MS
@@ -112,10 +112,7 @@ def _rows(name: str, lives: Lives, hours: _Hours) -> list[Row]:
 
 def _firsts(lives: Lives, hours: _Hours, since: Longs) -> Longs:
     """Objects that ended a version in each hour, and none after `since` before that."""
-    found = np.zeros(len(hours), np.int64)
-    for part in lives.ends:
-        found += part.counts(since, *hours.spans)
-    return found
+    return ended_in(lives.ends, since, *hours.spans)
 
 
 def _touched(lives: Lives, hours: _Hours) -> Longs:

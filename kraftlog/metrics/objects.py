@@ -130,10 +130,7 @@ class Changes:
         version ended there. One that was only added does not count; one that was added and then
         modified or deleted does. Each object counts once.
         """
-        firsts, found = np.maximum(starts, self._first), np.zeros(len(starts), np.int64)
-        for one in self._ends:
-            found += one.counts(starts, firsts, ends)
-        return found
+        return ended_in(self._ends, starts, np.maximum(starts, self._first), ends)
 
     def reached(self, start: int, wanted: float) -> int | None:
         """The lowest offset up to which so many objects have changed since `start`."""
@@ -156,6 +153,14 @@ class Changes:
         for one in self._ends:
             if (reach := one.reach(start)) is not None:
                 yield reach
+
+
+def ended_in(parts: Iterable[Ends], since: Longs, starts: Longs, ends: Longs) -> Longs:
+    """The same as `Ends.counts`, of all parts together."""
+    found = np.zeros(len(since), np.int64)
+    for one in parts:
+        found += one.counts(since, starts, ends)
+    return found
 
 
 def _sorted(parts: Iterable[Longs]) -> Longs:

@@ -185,29 +185,34 @@ def _rows(
     log, changes, limits = simulator.log, simulator.changes, simulator.limits
     starts = np.array([one.start_offset for one in found], np.int64)
     ends = np.array([one.end_offset for one in found], np.int64)
-    counts = changes.counts(starts, ends).tolist()
-    sizes, records = log.bytes_between(starts, ends), log.records_between(starts, ends)
+    sums = (
+        changes.counts(starts, ends),
+        log.bytes_between(starts, ends),
+        log.records_between(starts, ends),
+    )
     is_timed = policy == SHIPPED and limits.max_interval_ms < NEVER_MS
-    for at, (one, changed, log_bytes) in enumerate(zip(found, counts, sizes.tolist(), strict=True)):
+    held_by = zip(found, *(each.tolist() for each in sums), strict=True)
+    for number, (one, changed, log_bytes, record_count) in enumerate(held_by, 1):
         start, end = one.start_offset, one.end_offset
         begun, until = log.time_before(start), log.time_before(end)
         if begun is None and len(log):
             begun = int(log.base_timestamps[0])
         held, alive = changes.alive_at(start), changes.alive_at(end)
         size = None if object_bytes is None else int(alive * object_bytes)
+        amplified = None if size is None else write_amplification(size, log_bytes)
         yield {
             "policy": policy,
             "replica": replica,
             "limit_bytes": limits.max_bytes if policy in BY_SETTINGS else None,
             "limit_interval_ms": limits.max_interval_ms if is_timed else None,
-            "interval": at + 1,
+            "interval": number,
             "start_offset": start,
             "end_offset": end,
             "start_timestamp": None if begun is None else moment(begun),
             "end_timestamp": None if until is None else moment(until),
             "is_cut": one.trigger is not None,
             "trigger": one.trigger,
-            "record_count": int(records[at]),
+            "record_count": record_count,
             "log_bytes": log_bytes,
             "interval_ms": None if begun is None or until is None else until - begun,
             "snapshot_object_count": held,
@@ -215,7 +220,5 @@ def _rows(
             "dirty_ratio": changed / held if held else None,
             "object_count": alive,
             "snapshot_size_bytes": size,
-            "write_amplification": write_amplification(size, log_bytes)
-            if size is not None
-            else None,
+            "write_amplification": amplified,
         }

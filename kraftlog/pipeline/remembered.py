@@ -31,8 +31,10 @@ def with_memory(quorum: Quorum, lake: Lake, number: int) -> Quorum:
     if told is None and not set_back:
         return quorum
     known = {one.disk for one in shown if one.run <= most.run}
-    evidence = replace(quorum.evidence, remembered=told, set_back=set_back)
-    return Quorum(replace(evidence, on_other_disks=_are_others(quorum, known)))
+    others = _are_others(quorum, known)
+    return Quorum(
+        replace(quorum.evidence, remembered=told, set_back=set_back, on_other_disks=others)
+    )
 
 
 _Disk = tuple[int | None, str | None]

@@ -524,6 +524,16 @@ def _(nodes: list[Node]) -> None:
     (nodes[0].folder / "quorum-state").unlink()
 
 
+def each_without_another_part(damaged: Node, shorter: Node, older: Node) -> None:
+    """One log is damaged inside, one has lost its last record, and one its newest epoch."""
+    overwrite(damaged.segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
+    path = shorter.segment(6)
+    path.write_bytes(path.read_bytes()[: AT[11]])
+    cut(older)
+    older.epochs([(1, 0)])
+    older.quorum_state(leaderId=1, leaderEpoch=1)
+
+
 @fault(
     "batch_crc_valid", "critical", "1", 3, also="log_end_lost", sound=on_its_disks,
     says="elect a leader that lacks that. Keep all folders, and compare with a backup",
@@ -532,12 +542,7 @@ def _(nodes: list[Node]) -> None:
     """Each lost another part: what voter 2 sent as leader, and lost, is behind the damage of voter 1.
     Kafka 4.1.1 went on without it, with the log of that leader in the place of the damaged one.
     """
-    overwrite(nodes[0].segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
-    path = nodes[1].segment(6)
-    path.write_bytes(path.read_bytes()[: AT[11]])
-    cut(nodes[2])
-    nodes[2].epochs([(1, 0)])
-    nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
+    each_without_another_part(nodes[0], nodes[1], nodes[2])
 
 
 @fault(
@@ -546,12 +551,7 @@ def _(nodes: list[Node]) -> None:
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """What the others lack behind the damage goes with the log that another one takes the place of."""
-    overwrite(nodes[1].segment(0), AT[3] + HEADER_SIZE + 1, b"\x55")
-    path = nodes[0].segment(6)
-    path.write_bytes(path.read_bytes()[: AT[11]])
-    cut(nodes[2])
-    nodes[2].epochs([(1, 0)])
-    nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
+    each_without_another_part(nodes[1], nodes[0], nodes[2])
 
 
 def grown(nodes: list[Node]) -> None:
