@@ -36,6 +36,8 @@ TAKEN_OVER = (
 )
 LEAVE_FILES = "Leave the files as they are: this is told as long as such a snapshot is there."
 """What is added where nothing else differs: whoever has changed them, new records set it right."""
+SET_RIGHT = "Kafka itself can be the cause, and it is over: the node's newest snapshot agrees with the log again, and a start begins with that one."
+"""What is said of configs that a topic took over, where a newer snapshot of the node has them right."""
 LOST_SCRAM = (
     "Kafka's own loader can lose SCRAM users, where others of their mechanism were removed in the step in which they are set. "
     "Set what is missing again with kafka-configs, which writes new records."
@@ -109,6 +111,15 @@ def opposed_snapshots(quorum: Quorum) -> list[ImageComparison]:
     state = quorum.evidence.state or StateEvidence()
     every = (one for name in (EQUALS, AGREE) for one in contradicted(state, name))
     return [one for one in every if not scram_lost(quorum, one)]
+
+
+def is_set_right(quorum: Quorum, found: ImageComparison) -> bool:
+    """Whether the newest snapshot of the node was compared with the history, and agrees with it."""
+    state = quorum.evidence.state or StateEvidence()
+    newest = quorum.snapshots_of(found.replica)[-1]
+    apart = {one.path for one in state.comparisons if one.difference_count}
+    open_of = {label for check, label, _ in state.skipped if check == EQUALS}
+    return newest.is_complete and newest.path not in apart and found.replica not in open_of
 
 
 def unfit_snapshots(quorum: Quorum) -> frozenset[str]:

@@ -17,11 +17,13 @@ from kraftlog.audit.grouping import (
     LEAVE_FILES,
     LEFT_CONFIGS,
     LOST_SCRAM,
+    SET_RIGHT,
     TAKEN_OVER,
     WRITTEN_SINCE,
     contradicted,
     image_note,
     is_left_config,
+    is_set_right,
     nothing_decides,
     scram_lost,
 )
@@ -125,9 +127,7 @@ def _comparison_row(
     count = counted(one.difference_count, "place")
     places = [{"path": found.path, "offset": found.end_offset} for found in later]
     lost = scram_lost(quorum, one)
-    is_whole = bool(lost) and one.difference_count == len(one.differences)
-    end = max(found.end_offset for found in (one, *later))
-    is_past = is_whole and written_since(quorum, lost, end)
+    over = _what_is_over(quorum, [one, *later], lost)
     is_open = nothing_decides(quorum, one)
     files = some(list(map(_file, later)))
     which = "snapshot" if len(later) == 1 else "snapshots"
@@ -136,12 +136,12 @@ def _comparison_row(
     return BadRow(
         one.replica,
         f"Snapshot {_file(one)} differs from {one.basis} in {count}: {listed}. "
-        f"{again}{WRITTEN_SINCE if is_past else todo}",
+        f"{again}{over or todo}",
         one.path,
         offset=one.end_offset,
         batch_leader_epoch=one.epoch,
         other_replica=one.other if one.other != one.replica else None,
-        severity="info" if is_past else None,
+        severity="info" if over else None,
         evidence={
             "basis": one.basis,
             "difference_count": one.difference_count,
@@ -159,6 +159,19 @@ def _comparison_row(
             **asks,
         },
     )
+
+
+def _what_is_over(
+    quorum: Quorum, group: Sequence[ImageComparison], lost: Sequence[User]
+) -> str | None:
+    """Why nobody needs to do anything about the snapshots of one replica that hold the same wrong."""
+    if any(one.difference_count > len(one.differences) for one in group):
+        return None
+    if lost:
+        end = max(one.end_offset for one in group)
+        return WRITTEN_SINCE if written_since(quorum, lost, end) else None
+    is_over = image_note(quorum, group[0]) == TAKEN_OVER and is_set_right(quorum, group[0])
+    return SET_RIGHT if is_over else None
 
 
 def _to_do(
@@ -220,7 +233,8 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
     within one step of its loader, and loses none that a record has set. A topic that is created
     under such a name later has them unasked. It is told once for all snapshots. A node goes
     on with what it has loaded: its later snapshots that differ in nothing new are named with the
-    first. At level info, too, only SCRAM users differ of whom later records say anew what they have.""",
+    first. At level info, too, only SCRAM users differ of whom later records say anew what they have,
+    or configs that a topic took over and that the node's newest snapshot has right again.""",
     advice="""Compare the keys and fields in the finding with the other replicas' snapshots. Set
     a wrong snapshot aside before the node restarts, and let it take a new one from the log, or
     fetch one. Where those of several replicas differ in the same way, and none agrees with the log,

@@ -20,6 +20,7 @@ from kraftlog.audit.grouping import (
     LEAVE_FILES,
     LEFT_CONFIGS,
     LOST_SCRAM,
+    SET_RIGHT,
     TAKEN_OVER,
     UNCLEARED,
     WRITTEN_SINCE,
@@ -63,7 +64,7 @@ def value(record_type: str, **data: Any) -> bytes:
     return raw
 
 
-def config(name: str, policy: str = "delete") -> bytes:
+def config(name: str, policy: str | None = "delete") -> bytes:
     data = {"resourceType": 2, "resourceName": name, "name": "cleanup.policy", "value": policy}
     return value("CONFIG_RECORD", **data)
 
@@ -109,6 +110,27 @@ def test_configs_that_a_topic_takes_over(tmp_path: Path) -> None:
     log = [*gone, batch(15, topic("short", 8), topic("d", 7))]
     (one,) = of_snapshot(tmp_path / "and what nothing explains", log, state)
     assert one.row.message.endswith(ASIDE)
+
+
+def test_configs_that_a_topic_took_over_until_they_were_set_right(tmp_path: Path) -> None:
+    """Records have set and deleted them: the node's next snapshot agrees again, as long as it is
+    whole.
+    """
+    nodes, taken = quorum(tmp_path), [batch(0, topic("short", 8), config("short"))]
+    gone = [batch(12, config("short"), topic("short", 9)), batch(14, remove_topic(9))]
+    again = batch(16, config("short"), config("short", None))
+    for node in nodes:
+        node.append(*gone, batch(15, topic("short", 8)), again)
+    for end, state in ((16, taken), (18, [batch(0, topic("short", 8))])):
+        nodes[0].checkpoint(end, 2).write_bytes(snapshot([*STATE, *state], 2, again.ms))
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert (one.severity, one.row.offset) == ("info", 16)
+    assert one.row.message.endswith(SET_RIGHT)
+    newest = nodes[0].checkpoint(18, 2)
+    newest.write_bytes(newest.read_bytes()[:-40])
+    (one,) = found(audit(tmp_path), "snapshot_equals_replay")
+    assert one.severity == "critical"
+    assert one.row.message.endswith(f"{TAKEN_OVER} {LEAVE_FILES}")
 
 
 def test_a_config_that_the_base_alone_could_have_taken_over(tmp_path: Path) -> None:

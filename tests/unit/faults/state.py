@@ -661,6 +661,38 @@ def _(nodes: list[Node]) -> None:
         node.append(log)
 
 
+def _written_later(log: list[Batch], held: dict[int, tuple[bytes, ...]]) -> Damage:
+    """Batches of all nodes, and what the snapshots of replica 1 hold beside the healthy state."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            node.append(*log)
+        for end, records in held.items():
+            more = [Batch(0, 2, (one,)) for one in records]
+            raw = snapshot([*healthy_state(), *more], 2, LATER)
+            nodes[0].checkpoint(end, 2).write_bytes(raw)
+
+    return damage
+
+
+_LOST = Batch(12, 2, (scram("ann"), scram("bob"), remove_scram("ann")), None, LATER)
+_AGAIN = Batch(15, 2, (scram("bob"),), None, LATER)
+fault(
+    "snapshot_equals_replay", "info", "1", 15, says="Records behind it say anew what these users",
+    sound=_written_later([_LOST, _AGAIN], {15: (scram("bob"),)}),
+)(_written_later([_LOST, _AGAIN], {15: ()}))  # fmt: skip
+
+_SHORT = config(2, "short", "retention.ms", "1")
+_TAKEN = [
+    Batch(12, 2, (_SHORT, topic("short", 8), remove_topic(8), topic("short", 9)), None, LATER),
+    Batch(16, 2, (_SHORT, config(2, "short", "retention.ms", None)), None, LATER),
+]
+fault(
+    "snapshot_equals_replay", "info", "1", 16, says="agrees with the log again, and a start begins",
+    sound=_written_later(_TAKEN, {16: (topic("short", 9),)}),
+)(_written_later(_TAKEN, {16: (topic("short", 9), _SHORT), 18: (topic("short", 9),)}))  # fmt: skip
+
+
 @fault(
     "snapshot_equals_replay", "info", says="Snapshots of replicas 1, 2 and 3 hold configs of topics"
 )
