@@ -25,7 +25,7 @@ from kraftlog.relations import Row
 from kraftlog.report.printed_rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import BELOW_START
-from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, snapshot_transfer_rows
+from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, snapshot_transfer_rows, transfers_told
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.plan_rows import (
     Plans,
@@ -229,12 +229,25 @@ def _snapshot(chosen: argparse.Namespace) -> int:
 
     def rows(quorum: Quorum) -> Iterable[Row]:
         found = list(snapshot_transfer_rows(quorum, rate, links, chunks, *timeouts))
-        if all(row["size_bytes"] is None for row in found):
-            tell("no replica holds a complete snapshot to be fetched")
-        return found
+        tell(transfers_told(found))
+        return found if chosen.format == "json" else [_shown(row) for row in found]
 
     return _print(chosen, rows)
 
+
+def _shown(row: Row) -> Row:
+    """Of a transfer what people ask first; as JSON it is whole."""
+    return {name: row[name] for name in _OF_TRANSFER}
+
+
+_OF_TRANSFER = (
+    "replica",
+    "size_bytes",
+    "bandwidth_bytes_per_s",
+    "chunk_bytes",
+    "total_ms",
+    "fits_fetch_timeout",
+)
 
 _COLUMNS = ("replica", "node_id", "verdict", "reason", "lost", "needs", "order")
 """Of a restart."""

@@ -15,6 +15,7 @@ from statistics import median
 
 from kraftlog.errors import UsageError
 from kraftlog.log import names
+from kraftlog.plain import counted
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.growth import load_ms
 from kraftlog.quorum.joining import (
@@ -27,7 +28,12 @@ from kraftlog.quorum.joining import (
 )
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import kept_snapshots
-from kraftlog.quorum.settings import FETCH_TIMEOUT, REQUEST_TIMEOUT
+from kraftlog.quorum.settings import (
+    FETCH_TIMEOUT,
+    FETCHED_BYTES,
+    FETCHED_SNAPSHOT_BYTES,
+    REQUEST_TIMEOUT,
+)
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.relations import Row
 from kraftlog.simulate.fetch import log_chunks
@@ -177,6 +183,39 @@ def snapshot_transfer_rows(
                     "likely_stuck": not one.finishes and bool(stuck) and stormy,
                     **_after(one, *answers(chunk), int(after.sum()), load_rate),
                 }
+
+
+def transfers_told(rows: Sequence[Row]) -> str:
+    """What the rows of `snapshot_transfer_rows` come to, in a sentence: whether all arrive, or what
+    keeps one over the slowest link from it, and which setting helps there.
+    """
+    if not rows:
+        return "no replica holds anything to be fetched"
+    late = [row for row in rows if not row["fits_fetch_timeout"]]
+    if late:
+        return _late_told(late, len(rows))
+    what = "no replica holds a complete snapshot to be fetched; each log arrives"
+    if any(row["size_bytes"] is not None for row in rows):
+        what = "each snapshot and the log after it arrive"
+    told = f"{what} within {max(row['total_ms'] for row in rows) / 1000:,.1f} s"
+    gone = [row["bandwidth_bytes_per_s"] for row in rows if row["outlives_chance"]]
+    if gone:
+        told += f", but over {min(gone):,} bytes/s a snapshot may be deleted while it is fetched"
+    return told
+
+
+def _late_told(late: Sequence[Row], count: int) -> str:
+    worst = min(late, key=lambda row: (row["bandwidth_bytes_per_s"], row["chunk_bytes"]))
+    wait = min(worst["fetch_timeout_ms"], worst["request_timeout_ms"])
+    best = worst["recommended_chunk_bytes"]
+    todo = f"Raise {FETCH_TIMEOUT} and {REQUEST_TIMEOUT}: no smaller answers help"
+    if best is not None and worst["largest_batch_fits"]:
+        todo = f"From Kafka 4.3 on {best:,} bytes for {FETCHED_SNAPSHOT_BYTES} and {FETCHED_BYTES} help"
+    answer = f"An answer of up to {worst['chunk_bytes']:,} bytes over {worst['bandwidth_bytes_per_s']:,} bytes/s"
+    return (
+        f"{len(late):,} of {counted(count, 'transfer')} never end. "
+        f"{answer} takes longer than the {wait:,} ms after which a node gives up. {todo} there"
+    )
 
 
 def _log_answers(batch_sizes: Longs, chunk: int) -> tuple[int, int]:

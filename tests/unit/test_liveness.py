@@ -186,6 +186,34 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert "not a whole number of 1 or more" in capsys.readouterr().err
 
 
+def test_the_answer_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether all arrive, and if not, what keeps the slowest from it; people see a line for each."""
+
+    def said(*words: str) -> tuple[list[str], str]:
+        assert main(["plan", "snapshot", "--input", str(tmp_path), *words]) == 0
+        told = capsys.readouterr()
+        return told.out.splitlines(), told.err
+
+    nodes = quorum(tmp_path)
+    lines, answer = said()
+    assert answer == "kraftlog: each snapshot and the log after it arrive within 0.2 s\n"
+    assert lines[0].split()[0] == "replica"
+    assert len(lines) == 1 + len(rows_of(tmp_path))
+    link = ("--bandwidth=200", "--round-trip-ms=0")
+    slow = said(*link, "--chunk=1000")[1]
+    assert "3 of 3 transfers never end. An answer of up to 1,000 bytes over 200 bytes/s " in slow
+    assert "From Kafka 4.3 on 128 bytes for controller.quorum.fetch.snapshot.max.byt" in slow
+    for at_once in (
+        said("--bandwidth=50", "--round-trip-ms=0")[1],
+        said("--round-trip-ms=3000")[1],
+    ):
+        assert "Raise controller.quorum.fetch.timeout.ms and controller.quorum.req" in at_once
+    nodes[0].checkpoint(10, 2).write_bytes(snapshot(healthy_log()[1:4], 2, START_MS + 7000))
+    assert "over 62,500 bytes/s a snapshot may be deleted" not in said()[1]
+    far = said("--bandwidth=62500", "--round-trip-ms=1500", "--chunk=100")[1]
+    assert "but over 62,500 bytes/s a snapshot may be deleted while it is fetched" in far
+
+
 def test_nothing_to_fetch_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for node in quorum(tmp_path):
         node.checkpoint(6, 1).unlink()
