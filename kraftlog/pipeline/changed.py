@@ -48,7 +48,7 @@ def two_runs(lake: Lake, number: int | None, since: int | None) -> tuple[Row | N
     earlier where there is only one.
 
     Raises UsageError where there is no run of a given number."""
-    runs = {row["number"]: row for row in lake.read("runs").to_pylist()}
+    runs = {row["number"]: row for row in lake.rows("runs").to_pylist()}
     if number is None and since is None and len(runs) == 1:
         return None, next(iter(runs.values()))
     later = max(runs) if number is None else number

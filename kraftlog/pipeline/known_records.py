@@ -88,7 +88,7 @@ def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> KnownRecords | None:
     log, or another kraftlog.
     """
     writer = last_writer(lake, *KEPT)
-    if writer is None or not (rows := lake.read(TOTALS_TABLE)).num_rows:
+    if writer is None or not (rows := lake.rows(TOTALS_TABLE)).num_rows:
         return None
     first = rows.slice(0, 1).to_pylist()[0]
     count = first["log_batch_count"]
@@ -99,7 +99,7 @@ def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> KnownRecords | None:
     if changes_from is None:
         return None
     totals, offsets = rows.select(RECORD_TOTALS.names).cast(RECORD_TOTALS), OffsetMap()
-    offsets.know(lake.read(LAST_TABLE), totals.filter(pc.equal(totals.column("source"), LOG)))
+    offsets.know(lake.rows(LAST_TABLE), totals.filter(pc.equal(totals.column("source"), LOG)))
     return KnownRecords(count, totals, offsets, changes_from)
 
 

@@ -18,7 +18,7 @@ from kraftlog.quorum.evidence import UNREMARKABLE, id_texts
 from kraftlog.quorum.record_windows import FileRecords, wanted_types
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.window import RecordWindow, window_columns
-from kraftlog.tables.lake import Lake, bounds_of
+from kraftlog.tables.lake import Lake, offset_bounds
 from kraftlog.tables.parquet import open_parquet
 
 _TABLES = ("records", "control_records")
@@ -72,7 +72,7 @@ class LakeRecords:
         a file was left out.
         """
         if self._contents is None:
-            rows = self.lake.read("contents", ["batch_id"])
+            rows = self.lake.rows("contents", ["batch_id"])
             self._contents = rows.column("batch_id").combine_chunks()
         known = pc.is_in(ids, value_set=self._contents)
         return bool(pc.all(known, min_count=0).as_py())
@@ -99,7 +99,7 @@ class LakeRecords:
         if self._listed is None:
             wanted = wanted_types()
             self._listed = [
-                _File(table, values["type"], f"{folder}/{row['path']}", *bounds_of(row, "offset"))
+                _File(table, values["type"], f"{folder}/{row['path']}", *offset_bounds(row))
                 for table, folder in zip(_TABLES, map(self.lake.path, _TABLES), strict=True)
                 for row, values in self.lake.files(table)
                 if values["type"] in wanted

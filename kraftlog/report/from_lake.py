@@ -42,7 +42,7 @@ def page_of_lake(lake: Lake) -> PageData:
     """What the lake's newest run found.
 
     Raises LakeError where the lake cannot be read."""
-    run = lake.read("runs").sort_by("number").to_pylist()[-1]
+    run = lake.rows("runs").sort_by("number").to_pylist()[-1]
     names = ("replicas", "epochs", "snapshots", "contract_results")
     tables = {name: tuple(lake.rows_of_run(name, run["run_id"])) for name in names}
     held = f"{counted(run['replica_count'], 'replica')}, {counted(run['file_count'], 'file')}"
@@ -176,7 +176,7 @@ def _sample(values: pa.Array) -> pa.Array:
 
 def _contents(lake: Lake, batches: ds.Dataset) -> pa.Table:
     """The contents of batches in logs: their types, and their time."""
-    contents = lake.read("contents", ["batch_id", "remarkable", "record_types"])
+    contents = lake.rows("contents", ["batch_id", "remarkable", "record_types"])
     names = ["batch_id", "attributes", "base_timestamp", "max_timestamp"]
     told = batches.to_table(names, filter=_LOG)
     places = pc.index_in(contents.column("batch_id"), told.column("batch_id"))
