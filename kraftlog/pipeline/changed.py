@@ -207,19 +207,17 @@ def _state_at(lake: Lake, versions: Mapping[str, int] | None, offset: int) -> He
     """What the shared history held at an offset, in some versions of the tables; None where these
     are not kept, or their files are gone.
     """
-    with suppress(LakeError):
-        return None if versions is None else _held_at(lake, versions, offset)
-    return None
-
-
-def _held_at(lake: Lake, versions: Mapping[str, int], offset: int) -> Held:
+    if versions is None:
+        return None
     chosen = (ds.field("lineage") == MAIN) & holds_at(offset)
-    return {
-        (name, TABLE[name].key_of(value)): value
-        for name in SHOWN
-        if name in versions
-        for value in SHOWN[name].values(lake.rows(name, chosen=chosen, version=versions[name]))
-    }
+    with suppress(LakeError):
+        return {
+            (name, TABLE[name].key_of(value)): value
+            for name in SHOWN
+            if name in versions
+            for value in SHOWN[name].values(lake.rows(name, chosen=chosen, version=versions[name]))
+        }
+    return None
 
 
 def placed(findings: Iterable[Row], replicas: Iterable[Row]) -> Iterator[Row]:

@@ -64,29 +64,22 @@ def known_in(lake: Lake) -> KnownHistory:
     bound_names = ["committed_lower", "committed_upper", "shown_end_offset"]
     names = ["replica", "log_start_offset", "log_end_offset", *bound_names]
     replicas = lake.rows_of_run("replicas", run_id, names)
-    bounds = {
-        row["replica"]: (row["committed_lower"], row["committed_upper"])
-        for row in replicas
-        if row["committed_lower"] is not None
-    }
+    own = [row for row in replicas if row["committed_lower"] is not None]
+    labels = {row["replica"] for row in own}
+    foreign = frozenset(row["replica"] for row in replicas) - labels
     epochs = lake.rows_of_run("epochs", run_id, ["replica", "batch_leader_epoch", "leader_id"])
     leaders = {
         row["batch_leader_epoch"]: row["leader_id"]
         for row in epochs
-        if row["leader_id"] is not None and row["replica"] in bounds
+        if row["leader_id"] is not None and row["replica"] in labels
     }
-    foreign = frozenset(row["replica"] for row in replicas) - bounds.keys()
-    lower, upper = next(iter(bounds.values()), (0, None))
-    ends = (row["log_end_offset"] or 0 for row in replicas if row["replica"] in bounds)
-    end = max(ends, default=-1)
+    bounds = ((row["committed_lower"], row["committed_upper"]) for row in own)
+    lower, upper = next(bounds, (0, None))
     unknown = _untold(lake, run_id, foreign)
     proven = _never_committed(lake, run_id)
-    shown = tuple(
-        (row["log_start_offset"] or 0, row["shown_end_offset"])
-        for row in replicas
-        if row["replica"] in bounds
-    )
-    return KnownHistory(leaders, lower, upper, proven, foreign, unknown, max(end, 0), shown)
+    end = max((row["log_end_offset"] or 0 for row in own), default=0)
+    shown = tuple((row["log_start_offset"] or 0, row["shown_end_offset"]) for row in own)
+    return KnownHistory(leaders, lower, upper, proven, foreign, unknown, end, shown)
 
 
 def faults_in(lake: Lake) -> list[Row]:

@@ -17,7 +17,7 @@ from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import UNREMARKABLE, id_texts
 from kraftlog.quorum.record_windows import FileRecords, wanted_types
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.window import RecordWindow, window_columns
+from kraftlog.state.window import RecordWindow, rows_between, window_columns
 from kraftlog.tables.lake import Lake, offset_bounds
 from kraftlog.tables.parquet import open_parquet
 
@@ -82,7 +82,7 @@ class LakeRecords:
         found: dict[tuple[str, str], list[pa.Table]] = {}
         held = [one for one in self._files() if one.first_offset < end and one.last_offset >= start]
         for one in held:
-            rows = _between(self._rows(one), start, end)
+            rows = rows_between(self._rows(one), start, end)
             rows = rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
             if rows.num_rows:
                 kept = rows.drop_columns(["batch_id"])
@@ -116,11 +116,6 @@ class LakeRecords:
             order = np.argsort(rows.column("offset").to_numpy(), kind="stable")
             self._open[file.path] = rows.take(pa.array(order))
         return self._open[file.path]
-
-
-def _between(rows: pa.Table, start: int, end: int) -> pa.Table:
-    first, after = np.searchsorted(rows.column("offset").to_numpy(), [start, end]).tolist()
-    return rows.slice(first, after - first)
 
 
 def _in_order(parts: list[pa.Table]) -> pa.Table:
