@@ -326,30 +326,21 @@ def _steps(lake: Lake, subject: Subject) -> Iterator[_Step]:
 
 def _filter(table: str, subject: Subject, ids: set[str]) -> ds.Expression | None:
     """What can be left out where rows are read; `Subject.of` decides in the end."""
-    topic = subject.name if subject.kind == "topic" else subject.key
-    if subject.kind == "offsets" and table == "topics":
-        return None  # their names are asked for
     if subject.kind == "offsets":
-        begins = ds.field("valid_from_offset")
-        ends = ds.field("valid_to_offset")
+        if table == "topics":
+            return None  # their names are asked for
         end = min(subject.end, names.LAST_OFFSET)
-        inside = [(one > subject.first) & (one <= end) for one in (begins, ends)]
-        return reduce(or_, inside)
-    if subject.kind in ("topic", "partition"):
-        named = {
-            "topics": lambda: (ds.field("name") == topic) | (ds.field("topic_id") == topic),
-            "partitions": lambda: ds.field("topic_id").isin(pa.array(sorted(ids), pa.string())),
-            "configs": lambda: _config_of(TOPIC, topic),
-        }
-        return named[table]()
+        places = map(ds.field, ("valid_from_offset", "valid_to_offset"))
+        return reduce(or_, ((one > subject.first) & (one <= end) for one in places))
+    topic = subject.topic
+    if topic is not None and table == "topics":
+        return (ds.field("name") == topic) | (ds.field("topic_id") == topic)
+    if topic is not None and table == "partitions":
+        return ds.field("topic_id").isin(pa.array(sorted(ids), pa.string()))
     if table == "configs":
-        kind = BROKER if subject.kind == "broker" else subject.number
-        return _config_of(kind, subject.name)
+        kind = {"topic": TOPIC, "broker": BROKER}.get(subject.kind, subject.number)
+        return (ds.field("resource_type") == kind) & (ds.field("resource_name") == subject.name)
     return None
-
-
-def _config_of(kind: int, name: str | None) -> ds.Expression:
-    return (ds.field("resource_type") == kind) & (ds.field("resource_name") == name)
 
 
 def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[_Step]:

@@ -45,9 +45,8 @@ def scanned(
 ) -> Scanned:
     """What the records of the log and of its snapshots add up to."""
     bursts = Bursts(log, events)
-    known = _known(lake, log, bursts)
-    if known is None:
-        known = KnownRecords(0, RECORD_TOTALS.empty_table(), OffsetMap(), 0)
+    nothing = KnownRecords(0, RECORD_TOTALS.empty_table(), OffsetMap(), 0)
+    known = _known(lake, log, bursts) or nothing
     held = _offsets_by_id(snapshots)
     source, ids = known.totals.column("source"), known.totals.column("batch_id")
     is_held = pc.is_in(ids, value_set=pa.array(list(held), pa.string()))
