@@ -70,7 +70,7 @@ def _readable_again(lake: Lake, replicas: Sequence[Replica]) -> frozenset[str]:
     """Files that were made readable: that changes neither their size nor their time."""
     if not lake.exists("faults"):
         return frozenset()
-    faults = lake.dataset("faults").to_table(["path"], ds.field("fault") == FaultKind.UNREADABLE)
+    faults = lake.rows("faults", ["path"], ds.field("fault") == FaultKind.UNREADABLE)
     unread = set(faults.column("path").to_pylist())
     listed = (file for one in replicas for file in one.files if file.problem is None)
     return frozenset(
