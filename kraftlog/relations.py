@@ -22,8 +22,10 @@ Row = dict[str, Any]
 """A row of any of them, by the names of its columns."""
 
 
-def moment(milliseconds: float) -> datetime | None:
-    """Kafka's milliseconds as a time; None where no calendar holds it."""
+def moment(milliseconds: float | None) -> datetime | None:
+    """Kafka's milliseconds as a time; None where there are none, or no calendar holds it."""
+    if milliseconds is None:
+        return None
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (OverflowError, OSError, ValueError):

@@ -28,7 +28,7 @@ def contents(lake: str) -> dict[str, list[str]]:
     """The rows of the tables that are the same wherever a lake lies."""
     found = {}
     for name in SAME:
-        rows = Lake(lake).read(name)
+        rows = Lake(lake).rows(name)
         kept = sorted({*rows.column_names} - {"run_id"})
         found[name] = sorted(map(repr, rows.select(kept).to_pylist()))
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from kraftlog import relations
 from kraftlog.audit.runner import audit_of
 from kraftlog.commands.command import add_format, add_input, command, options_of
-from kraftlog.commands.faults import fault_rows
+from kraftlog.commands.faults import print_with_faults
 from kraftlog.commands.pull import PULL_OPTIONS, add_pull_options, pull_once
 from kraftlog.commands.values import add_conf
 from kraftlog.config import Options, ValueSource
@@ -23,7 +23,7 @@ from kraftlog.failures import FAILED
 from kraftlog.log.storage import absolute
 from kraftlog.pipeline.arguments import add_options, options_in
 from kraftlog.pipeline.input_audit import replayed
-from kraftlog.pipeline.outputs import is_watched, require_outputs, watch
+from kraftlog.pipeline.outputs import require_outputs, watch
 from kraftlog.pipeline.progress import waiting
 from kraftlog.plain import heard_or_not, tell, tell_as
 from kraftlog.quorum.model import Quorum
@@ -109,7 +109,6 @@ def _audit(chosen: argparse.Namespace) -> int:
     if chosen.report is not None:
         require("page")
     require_outputs(options, chosen.report)
-    is_watched(options)
     report = None if chosen.report is None else absolute(chosen.report)
     if options.lake:
         return _audit_lake(options, chosen.format, report)
@@ -225,8 +224,7 @@ def _replicas(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     quorum = collected(options.input, options)
     rows = _rows_of_replicas(quorum) if chosen.rows is None else chosen.rows(quorum)
-    print_rows((*rows, *fault_rows(quorum)), chosen.format)
-    return 0
+    return print_with_faults(rows, quorum, chosen.format)
 
 
 def _rows_of_replicas(quorum: Quorum) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from kraftlog.plain import counted, tell
 from kraftlog.quorum.evidence import BatchColumns, ReplicaEvidence
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import Row
+from kraftlog.report.printed_rows import print_rows
 
 _TOLD_FILES = 8
 """So many files are told on stderr; the rest is counted."""
@@ -32,6 +33,12 @@ def fault_rows(quorum: Quorum) -> Iterator[Row]:
                 yield Fault(kind, 0, 0, one.text).row(one.path)
     for one in quorum.evidence.left_out:
         yield Fault(FaultKind.UNREADABLE, 0, 0, one.text).row(one.path)
+
+
+def print_with_faults(rows: Iterable[Row], quorum: Quorum, form: str) -> int:
+    """Print the rows of an answer, and behind them what could not be read; the exit code."""
+    print_rows((*rows, *fault_rows(quorum)), form)
+    return 0
 
 
 def _faults(replica: ReplicaEvidence) -> Iterator[tuple[str, Fault]]:

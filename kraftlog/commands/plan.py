@@ -14,7 +14,7 @@ from kraftlog.audit.loss_words import UNKNOWN, apart_words, loss_rows, lost_word
 from kraftlog.audit.losses import apart_fields, losses_of, lost_fields
 from kraftlog.audit.runner import audit_of
 from kraftlog.commands.command import add_input, command, family, options_of
-from kraftlog.commands.faults import fault_rows
+from kraftlog.commands.faults import print_with_faults
 from kraftlog.commands.values import number_from
 from kraftlog.errors import InputError
 from kraftlog.pipeline.input_audit import replayed
@@ -22,7 +22,6 @@ from kraftlog.plain import sentence, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords, Records
 from kraftlog.relations import Row
-from kraftlog.report.printed_rows import print_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import BELOW_START
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, snapshot_transfer_rows, transfers_told
@@ -116,9 +115,7 @@ NOT_SHOWN = "Whether it loses records of its own cannot be seen: no log of a new
 def _print(chosen: argparse.Namespace, rows: Callable[[Quorum], Iterable[Row]]) -> int:
     options = options_of(chosen)
     quorum = collected(options.input, options)
-    found = list(rows(quorum))
-    print_rows((*found, *fault_rows(quorum)), chosen.format)
-    return 0
+    return print_with_faults(rows(quorum), quorum, chosen.format)
 
 
 def _of_truncation(parser: argparse.ArgumentParser) -> None:
@@ -278,8 +275,7 @@ def _restart(chosen: argparse.Namespace) -> int:
             else list(_lost(quorum, records, one))
         )
         rows.append({name: row[name] for name in _COLUMNS})
-    print_rows((*rows, *fault_rows(quorum)), chosen.format)
-    return 0
+    return print_with_faults(rows, quorum, chosen.format)
 
 
 def _lost(quorum: Quorum, records: Records, one: Restart) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from kraftlog.audit.loss_words import loss_rows, lost_words
 from kraftlog.audit.losses import losses_of
 from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command, options_of
-from kraftlog.commands.faults import fault_rows
+from kraftlog.commands.faults import print_with_faults
 from kraftlog.commands.plan import add_dialect, add_link, links_of
 from kraftlog.commands.values import number_from
 from kraftlog.plain import counted, offsets_are, sentence, tell, voters_text
@@ -28,7 +28,6 @@ from kraftlog.quorum.settings import (
     REQUEST_TIMEOUT,
 )
 from kraftlog.relations import Row
-from kraftlog.report.printed_rows import print_rows
 from kraftlog.simulate.failover_rows import Failover, TruncationRule, failover, failover_rows
 from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import CAUGHT_UP
@@ -79,8 +78,7 @@ def _join(chosen: argparse.Namespace) -> int:
     shown = rows if chosen.format == "json" else [in_words(row) for row in rows]
     tell(_arrival(chosen.follower, leader, rows))
     tell(_by(settings))
-    print_rows((*shown, *fault_rows(quorum)), chosen.format)
-    return 0
+    return print_with_faults(shown, quorum, chosen.format)
 
 
 def _arrival(follower: str, leader: str, rows: list[Row]) -> str:
@@ -138,8 +136,7 @@ def _failover(chosen: argparse.Namespace) -> int:
     end = own[0]["acknowledged_end_offset"] if own else quorum.bounds.lower
     summary = _summary(found, own, end, lost)
     tell(summary + _later(quorum, end) + at_risk_words(quorum, end, lost, records))
-    print_rows((*rows, *fault_rows(quorum)), chosen.format)
-    return 0
+    return print_with_faults(rows, quorum, chosen.format)
 
 
 def at_risk(own: Sequence[Row]) -> int:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, command, options_of
-from kraftlog.commands.faults import fault_rows
+from kraftlog.commands.faults import print_with_faults
 from kraftlog.commands.values import number_from
 from kraftlog.config import Options
 from kraftlog.errors import InputError
@@ -155,7 +155,6 @@ def _run(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     others = _other_rows(chosen)
     quorum = None if others is None and chosen.lake is not None else _quorum(options)
-    faults = () if quorum is None else tuple(fault_rows(quorum))
     if others is not None and quorum is not None:
         rows = others(quorum)
     else:
@@ -165,7 +164,9 @@ def _run(chosen: argparse.Namespace) -> int:
             rows = partition_rows(cluster, selector, traffic, price)
         else:
             rows = rack_rows(select_all(cluster, selector, traffic), traffic, price)
-    print_rows((*rows, *faults), chosen.format)
+    if quorum is not None:
+        return print_with_faults(rows, quorum, chosen.format)
+    print_rows(rows, chosen.format)
     return 0
 
 

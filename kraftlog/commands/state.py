@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kraftlog.commands.command import add_input, add_output, command, options_of
-from kraftlog.commands.faults import fault_rows
+from kraftlog.commands.faults import print_with_faults
 from kraftlog.commands.values import local_argument, time_ms
 from kraftlog.config import load_options
 from kraftlog.decode.redaction import Redactor
@@ -201,11 +201,10 @@ def _restorable(chosen: argparse.Namespace) -> int:
     if chosen.best:
         with waiting("restorable"):
             quorum = replayed(options.input, options)
-        print_rows((*restore_rows(quorum), *fault_rows(quorum)), chosen.format)
-        return 0
+        return print_with_faults(restore_rows(quorum), quorum, chosen.format)
     quorum = collected(options.input, options)
     rows = ({**asdict(one), "segment_paths": list(one.segment_paths)} for one in restorable(quorum))
-    print_rows((*rows, *fault_rows(quorum)), chosen.format)
+    print_with_faults(rows, quorum, chosen.format)
     for low, high in lost_everywhere(quorum):
         tell(f"the states at offsets {low} to {high} can be rebuilt from no file at hand")
     return 0

@@ -144,8 +144,7 @@ def _piece(
         "header_count": repeated(0, count),
         **{name: _nulls(name, sharable(count)).slice(0, count) for name in _NONE},
     }
-    schema = row_schema(spec.type)
-    return pa.RecordBatch.from_arrays([columns[one] for one in schema.names], schema=schema)
+    return pa.RecordBatch.from_pydict(columns, schema=row_schema(spec.type))
 
 
 _KINDS = {one.name: one.type for one in relations.ENVELOPE}

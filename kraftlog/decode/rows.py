@@ -205,10 +205,7 @@ def _in_order(pieces: list[_Piece]) -> pa.RecordBatch:
     order = np.concatenate([one for one, _ in pieces])
     if len(pieces) == 1 and np.all(order[1:] > order[:-1]):
         return pieces[0][1]
-    # pa.concat_batches does the same, from pyarrow 19 on.
-    columns = zip(*(piece.columns for _, piece in pieces), strict=True)
-    joined = [pa.concat_arrays(one) for one in columns]
-    whole = pa.RecordBatch.from_arrays(joined, schema=pieces[0][1].schema)
+    whole = pa.concat_batches([piece for _, piece in pieces])
     return whole.take(column_of(np.argsort(order), pa.int64()))
 
 

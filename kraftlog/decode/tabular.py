@@ -132,11 +132,8 @@ def batch_table(file: LogFile, batches: Batches, limits: Limits) -> pa.RecordBat
         "max_timestamp": timestamps(wide("max_timestamp")),
     }
     schema = relations.BATCHES.schema
-    arrays = [
-        columns[name] if name in columns else pa.array(wide(name)).cast(schema.field(name).type)
-        for name in schema.names
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    columns |= {name: pa.array(wide(name)) for name in schema.names if name not in columns}
+    return pa.RecordBatch.from_pydict(columns, schema=schema)
 
 
 def fault_table(file: LogFile, faults: Iterable[Fault]) -> pa.RecordBatch:

@@ -127,16 +127,15 @@ class Subject:
         return bool(change.key[0] == self.number)
 
     def _of_topic(self, change: Change, value: Data) -> bool:
-        topic = self.name if self.kind == "topic" else self.key
         if change.table == "topics":
-            if topic in (value["name"], change.key[0]):
+            if self.topic in (value["name"], change.key[0]):
                 self.ids.add(change.key[0])
                 return True
             return False
         if change.table == "partitions":
             mine = self.kind == "topic" or change.key[1] == self.number
             return mine and change.key[0] in self.ids
-        return self.kind == "topic" and change.key[:2] == (TOPIC, topic)
+        return self.kind == "topic" and change.key[:2] == (TOPIC, self.name)
 
 
 def names_in(change: Change, kind: str) -> set[str]:

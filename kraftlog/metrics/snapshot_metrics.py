@@ -107,11 +107,11 @@ def _times(quorum: Quorum, one: SnapshotView, newest: int | None) -> Row:
     finished, witness = finished_by(quorum, one)
     most = finished - contained if finished is not None and contained and contained > 0 else None
     return {
-        "last_contained_log_timestamp": None if contained is None else moment(contained),
-        "written_from": None if begun is None else moment(begun),
-        "written_until": None if ended is None else moment(ended),
+        "last_contained_log_timestamp": moment(contained),
+        "written_from": moment(begun),
+        "written_until": moment(ended),
         "modified": moment(one.evidence.modified_ms),
-        "finished_by": None if finished is None else moment(finished),
+        "finished_by": moment(finished),
         "finished_witness": witness,
         "generation_ms_min": None if begun is None or ended is None else max(0, ended - begun),
         "generation_ms_max": most if most is not None and most >= 0 else None,

@@ -48,7 +48,7 @@ def two_runs(lake: Lake, number: int | None, since: int | None) -> tuple[Row | N
     earlier where there is only one.
 
     Raises UsageError where there is no run of a given number."""
-    runs = {row["number"]: row for row in lake.read("runs").to_pylist()}
+    runs = {row["number"]: row for row in lake.rows("runs").to_pylist()}
     if number is None and since is None and len(runs) == 1:
         return None, next(iter(runs.values()))
     later = max(runs) if number is None else number
@@ -207,19 +207,17 @@ def _state_at(lake: Lake, versions: Mapping[str, int] | None, offset: int) -> He
     """What the shared history held at an offset, in some versions of the tables; None where these
     are not kept, or their files are gone.
     """
-    with suppress(LakeError):
-        return None if versions is None else _held_at(lake, versions, offset)
-    return None
-
-
-def _held_at(lake: Lake, versions: Mapping[str, int], offset: int) -> Held:
+    if versions is None:
+        return None
     chosen = (ds.field("lineage") == MAIN) & holds_at(offset)
-    return {
-        (name, TABLE[name].key_of(value)): value
-        for name in SHOWN
-        if name in versions
-        for value in SHOWN[name].values(lake.rows(name, chosen=chosen, version=versions[name]))
-    }
+    with suppress(LakeError):
+        return {
+            (name, TABLE[name].key_of(value)): value
+            for name in SHOWN
+            if name in versions
+            for value in SHOWN[name].values(lake.rows(name, chosen=chosen, version=versions[name]))
+        }
+    return None
 
 
 def placed(findings: Iterable[Row], replicas: Iterable[Row]) -> Iterator[Row]:

@@ -99,8 +99,7 @@ def _contents_table(window: Window, decoded: Decoded) -> pa.RecordBatch:
         "remarkable": pa.array([one in odd for one in ids], pa.bool_()),
         "record_types": type_counts(window, decoded, chosen),
     }
-    schema = decoded_tables()["contents"].schema
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return pa.RecordBatch.from_pydict(columns, schema=decoded_tables()["contents"].schema)
 
 
 def _record_faults(window: Window, faults: list[Fault]) -> pa.RecordBatch:

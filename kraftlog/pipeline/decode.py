@@ -123,7 +123,7 @@ def _forget_too_large(lake: Lake) -> None:
     """Let batches that unpacked to more than the limit be decoded again, and all that follows from
     records be told anew.
     """
-    faults = lake.read("record_faults", ["batch_id", "fault"])
+    faults = lake.rows("record_faults", ["batch_id", "fault"])
     is_meant = pc.equal(faults.column("fault"), str(FaultKind.DECOMPRESSION_LIMIT))
     ids = pc.unique(faults.filter(is_meant).column("batch_id"))
     if not len(ids):

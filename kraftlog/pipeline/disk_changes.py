@@ -54,7 +54,7 @@ def disk_changes(lake: Lake, replicas: Sequence[Replica], known_count: int) -> D
     }
     rows: list[dict[str, Any]] = []
     if lake.exists("files"):
-        rows = lake.read("files", [*_IDENTITY, _CONTENT]).to_pylist()
+        rows = lake.rows("files", [*_IDENTITY, _CONTENT]).to_pylist()
     known = {tuple(row[name] for name in _IDENTITY) for row in rows}
     paths = {path for path, *_ in now}
     return DiskChanges(
@@ -70,7 +70,7 @@ def _readable_again(lake: Lake, replicas: Sequence[Replica]) -> frozenset[str]:
     """Files that were made readable: that changes neither their size nor their time."""
     if not lake.exists("faults"):
         return frozenset()
-    faults = lake.dataset("faults").to_table(["path"], ds.field("fault") == FaultKind.UNREADABLE)
+    faults = lake.rows("faults", ["path"], ds.field("fault") == FaultKind.UNREADABLE)
     unread = set(faults.column("path").to_pylist())
     listed = (file for one in replicas for file in one.files if file.problem is None)
     return frozenset(
@@ -122,7 +122,7 @@ def changed_in_place(
     wanted = pa.array(sorted(paths), pa.string())
     folder = lake.path("batches")
     now = [read_columns(f"{folder}/{one.path}", _BATCH) for one in written]
-    known = lake.read("batches", _BATCH)
+    known = lake.rows("batches", _BATCH)
     both = pa.concat_tables([_of_paths(one, wanted) for one in [known, *now]])
     counted = both.group_by(_BATCH).aggregate([([], "count_all")])
     # What both know is there twice.

@@ -8,9 +8,10 @@ from functools import partial
 
 from kraftlog.config import Options
 from kraftlog.errors import KraftlogError
+from kraftlog.failures import sentence_of
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.storage import absolute
-from kraftlog.pipeline.input_audit import audit_or_error
+from kraftlog.pipeline.input_audit import audit_input
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.tasks import run_tasks
 from kraftlog.report.judgement import Judged
@@ -42,4 +43,10 @@ def _size_bytes(path: str) -> int:
 
 
 def _audit(paths: list[str], options: Options, number: int) -> Iterator[Judged]:
-    yield audit_or_error(paths[number], options)
+    """What one input meets, whatever it is, must not stop the others."""
+    root = paths[number]
+    try:
+        judged = audit_input([root], options)
+    except Exception as error:
+        judged = Judged(error=sentence_of(error, f"audit {root} by itself"))
+    yield judged

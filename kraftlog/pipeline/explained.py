@@ -64,29 +64,22 @@ def known_in(lake: Lake) -> KnownHistory:
     bound_names = ["committed_lower", "committed_upper", "shown_end_offset"]
     names = ["replica", "log_start_offset", "log_end_offset", *bound_names]
     replicas = lake.rows_of_run("replicas", run_id, names)
-    bounds = {
-        row["replica"]: (row["committed_lower"], row["committed_upper"])
-        for row in replicas
-        if row["committed_lower"] is not None
-    }
+    own = [row for row in replicas if row["committed_lower"] is not None]
+    labels = {row["replica"] for row in own}
+    foreign = frozenset(row["replica"] for row in replicas) - labels
     epochs = lake.rows_of_run("epochs", run_id, ["replica", "batch_leader_epoch", "leader_id"])
     leaders = {
         row["batch_leader_epoch"]: row["leader_id"]
         for row in epochs
-        if row["leader_id"] is not None and row["replica"] in bounds
+        if row["leader_id"] is not None and row["replica"] in labels
     }
-    foreign = frozenset(row["replica"] for row in replicas) - bounds.keys()
-    lower, upper = next(iter(bounds.values()), (0, None))
-    ends = (row["log_end_offset"] or 0 for row in replicas if row["replica"] in bounds)
-    end = max(ends, default=-1)
+    bounds = ((row["committed_lower"], row["committed_upper"]) for row in own)
+    lower, upper = next(bounds, (0, None))
     unknown = _untold(lake, run_id, foreign)
     proven = _never_committed(lake, run_id)
-    shown = tuple(
-        (row["log_start_offset"] or 0, row["shown_end_offset"])
-        for row in replicas
-        if row["replica"] in bounds
-    )
-    return KnownHistory(leaders, lower, upper, proven, foreign, unknown, max(end, 0), shown)
+    end = max((row["log_end_offset"] or 0 for row in own), default=0)
+    shown = tuple((row["log_start_offset"] or 0, row["shown_end_offset"]) for row in own)
+    return KnownHistory(leaders, lower, upper, proven, foreign, unknown, end, shown)
 
 
 def faults_in(lake: Lake) -> list[Row]:
@@ -333,30 +326,21 @@ def _steps(lake: Lake, subject: Subject) -> Iterator[_Step]:
 
 def _filter(table: str, subject: Subject, ids: set[str]) -> ds.Expression | None:
     """What can be left out where rows are read; `Subject.of` decides in the end."""
-    topic = subject.name if subject.kind == "topic" else subject.key
-    if subject.kind == "offsets" and table == "topics":
-        return None  # their names are asked for
     if subject.kind == "offsets":
-        begins = ds.field("valid_from_offset")
-        ends = ds.field("valid_to_offset")
+        if table == "topics":
+            return None  # their names are asked for
         end = min(subject.end, names.LAST_OFFSET)
-        inside = [(one > subject.first) & (one <= end) for one in (begins, ends)]
-        return reduce(or_, inside)
-    if subject.kind in ("topic", "partition"):
-        named = {
-            "topics": lambda: (ds.field("name") == topic) | (ds.field("topic_id") == topic),
-            "partitions": lambda: ds.field("topic_id").isin(pa.array(sorted(ids), pa.string())),
-            "configs": lambda: _config_of(TOPIC, topic),
-        }
-        return named[table]()
+        places = map(ds.field, ("valid_from_offset", "valid_to_offset"))
+        return reduce(or_, ((one > subject.first) & (one <= end) for one in places))
+    topic = subject.topic
+    if topic is not None and table == "topics":
+        return (ds.field("name") == topic) | (ds.field("topic_id") == topic)
+    if topic is not None and table == "partitions":
+        return ds.field("topic_id").isin(pa.array(sorted(ids), pa.string()))
     if table == "configs":
-        kind = BROKER if subject.kind == "broker" else subject.number
-        return _config_of(kind, subject.name)
+        kind = {"topic": TOPIC, "broker": BROKER}.get(subject.kind, subject.number)
+        return (ds.field("resource_type") == kind) & (ds.field("resource_name") == subject.name)
     return None
-
-
-def _config_of(kind: int, name: str | None) -> ds.Expression:
-    return (ds.field("resource_type") == kind) & (ds.field("resource_name") == name)
 
 
 def _of_table(lake: Lake, table: str, chosen: ds.Expression | None) -> Iterator[_Step]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from kraftlog.audit.runner import audit_of
 from kraftlog.config import Options
-from kraftlog.failures import sentence_of
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
 from kraftlog.report.judgement import Judged, judged_of
@@ -28,11 +27,3 @@ def audit_input(roots: list[str], options: Options) -> Judged:
     Raises InputError where its roots cannot be read."""
     quorum = replayed(roots, options)
     return judged_of(quorum, audit_of(quorum), options)
-
-
-def audit_or_error(root: str, options: Options) -> Judged:
-    """The same, where one input among many must not stop the others, whatever it meets."""
-    try:
-        return audit_input([root], options)
-    except Exception as error:
-        return Judged(error=sentence_of(error, f"audit {root} by itself"))

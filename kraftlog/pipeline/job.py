@@ -12,7 +12,7 @@ from pathlib import Path
 from kraftlog.config import Options
 from kraftlog.failures import guarded, interrupts_kept, without_debug
 from kraftlog.pipeline.arguments import OptionParser, add_options, options_in
-from kraftlog.pipeline.outputs import is_watched, require_outputs, watch
+from kraftlog.pipeline.outputs import require_outputs, watch
 from kraftlog.pipeline.run import StartSpark
 from kraftlog.pipeline.steps import run_pipeline, run_steps
 from kraftlog.pipeline.tasks import Spark
@@ -22,11 +22,11 @@ from kraftlog.session import spark_for_tasks
 from kraftlog.tables.spec import REPLICAS
 
 
-def run_job(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run one job; returns the exit code: 0, 1 for findings at or above `fail_on`, 2 where it could
+def run_job(name: str) -> int:
+    """Run one job by the arguments of this process; returns the exit code: 0, 1 for findings at or above `fail_on`, 2 where it could
     not do its work.
     """
-    words, debug = without_debug(sys.argv[1:] if arguments is None else arguments)
+    words, debug = without_debug(sys.argv[1:])
 
     def work() -> int:
         return run_and_tell(name, f"kraftlog {name}", job_options(name, words))
@@ -39,7 +39,6 @@ def run_and_tell(name: str, app_name: str, options: Options) -> int:
     that are asked for.
     """
     require_outputs(options)
-    is_watched(options)
     start_spark = starter(app_name, options)
     if name == "pipeline":
         done = run_pipeline(start_spark, options)
@@ -64,7 +63,7 @@ def starter(app_name: str, options: Options) -> StartSpark:
     return start
 
 
-def job_options(name: str, arguments: Sequence[str] | None) -> Options:
+def job_options(name: str, arguments: Sequence[str]) -> Options:
     """The options of a job's command line."""
     parser = OptionParser(prog=f"jobs/{name}.py")
     parser.add_argument("--conf", type=Path, metavar="FILE", help="options as TOML")

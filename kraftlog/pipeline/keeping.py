@@ -64,7 +64,7 @@ def lake_damage(options: Options) -> Checked:
     newest = max((one.run for one in marks.values()), default=0)
     if newest > finished:
         whole += f"; run {newest} is not finished: the next run over the same input ends it"
-    runs = lake.read("runs").to_pylist() if "runs" in marks else []
+    runs = lake.rows("runs").to_pylist() if "runs" in marks else []
     runs = [one for one in runs if one["number"] <= finished]
     lost = defaultdict[str, list[int]](list)
     for number, names in lost_rows(lake, runs).items():
@@ -92,6 +92,6 @@ def expire_lake(options: Options) -> str:
         lease.say(published=lease.state.published[-options.keep_runs :])
         count += expire_all(lake, lease)
         kept = ", ".join(str(one.run) for one in lease.state.published)
-        left = lake.read("runs", ["number"]).num_rows
+        left = lake.rows("runs", ["number"]).num_rows
     told = f", rows of {forgotten:,} old runs taken out" if forgotten else ""
     return f"{lake.root}: {count:,} files deleted{told}; readable are the runs {kept} as they were, and the rows of the last {left:,}"

@@ -45,9 +45,8 @@ def scanned(
 ) -> Scanned:
     """What the records of the log and of its snapshots add up to."""
     bursts = Bursts(log, events)
-    known = _known(lake, log, bursts)
-    if known is None:
-        known = KnownRecords(0, RECORD_TOTALS.empty_table(), OffsetMap(), 0)
+    nothing = KnownRecords(0, RECORD_TOTALS.empty_table(), OffsetMap(), 0)
+    known = _known(lake, log, bursts) or nothing
     held = _offsets_by_id(snapshots)
     source, ids = known.totals.column("source"), known.totals.column("batch_id")
     is_held = pc.is_in(ids, value_set=pa.array(list(held), pa.string()))
@@ -88,7 +87,7 @@ def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> KnownRecords | None:
     log, or another kraftlog.
     """
     writer = last_writer(lake, *KEPT)
-    if writer is None or not (rows := lake.read(TOTALS_TABLE)).num_rows:
+    if writer is None or not (rows := lake.rows(TOTALS_TABLE)).num_rows:
         return None
     first = rows.slice(0, 1).to_pylist()[0]
     count = first["log_batch_count"]
@@ -99,7 +98,7 @@ def _known(lake: Lake, log: SharedLog, bursts: Bursts) -> KnownRecords | None:
     if changes_from is None:
         return None
     totals, offsets = rows.select(RECORD_TOTALS.names).cast(RECORD_TOTALS), OffsetMap()
-    offsets.know(lake.read(LAST_TABLE), totals.filter(pc.equal(totals.column("source"), LOG)))
+    offsets.know(lake.rows(LAST_TABLE), totals.filter(pc.equal(totals.column("source"), LOG)))
     return KnownRecords(count, totals, offsets, changes_from)
 
 

@@ -17,8 +17,8 @@ from kraftlog.quorum.chain import Chain
 from kraftlog.quorum.evidence import UNREMARKABLE, id_texts
 from kraftlog.quorum.record_windows import FileRecords, wanted_types
 from kraftlog.quorum.snapshots import SnapshotView
-from kraftlog.state.window import RecordWindow, window_columns
-from kraftlog.tables.lake import Lake, bounds_of
+from kraftlog.state.window import RecordWindow, rows_between, window_columns
+from kraftlog.tables.lake import Lake, offset_bounds
 from kraftlog.tables.parquet import open_parquet
 
 _TABLES = ("records", "control_records")
@@ -72,7 +72,7 @@ class LakeRecords:
         a file was left out.
         """
         if self._contents is None:
-            rows = self.lake.read("contents", ["batch_id"])
+            rows = self.lake.rows("contents", ["batch_id"])
             self._contents = rows.column("batch_id").combine_chunks()
         known = pc.is_in(ids, value_set=self._contents)
         return bool(pc.all(known, min_count=0).as_py())
@@ -82,7 +82,7 @@ class LakeRecords:
         found: dict[tuple[str, str], list[pa.Table]] = {}
         held = [one for one in self._files() if one.first_offset < end and one.last_offset >= start]
         for one in held:
-            rows = _between(self._rows(one), start, end)
+            rows = rows_between(self._rows(one), start, end)
             rows = rows.filter(pc.is_in(rows.column("batch_id"), value_set=ids))
             if rows.num_rows:
                 kept = rows.drop_columns(["batch_id"])
@@ -99,7 +99,7 @@ class LakeRecords:
         if self._listed is None:
             wanted = wanted_types()
             self._listed = [
-                _File(table, values["type"], f"{folder}/{row['path']}", *bounds_of(row, "offset"))
+                _File(table, values["type"], f"{folder}/{row['path']}", *offset_bounds(row))
                 for table, folder in zip(_TABLES, map(self.lake.path, _TABLES), strict=True)
                 for row, values in self.lake.files(table)
                 if values["type"] in wanted
@@ -116,11 +116,6 @@ class LakeRecords:
             order = np.argsort(rows.column("offset").to_numpy(), kind="stable")
             self._open[file.path] = rows.take(pa.array(order))
         return self._open[file.path]
-
-
-def _between(rows: pa.Table, start: int, end: int) -> pa.Table:
-    first, after = np.searchsorted(rows.column("offset").to_numpy(), [start, end]).tolist()
-    return rows.slice(first, after - first)
 
 
 def _in_order(parts: list[pa.Table]) -> pa.Table:

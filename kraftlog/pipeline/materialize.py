@@ -5,7 +5,7 @@ states, and at which offsets there is one. Driver side.
 from collections.abc import Collection
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from kraftlog.audit.told import Told, to_be_told
 from kraftlog.log.stores import side_by_side
@@ -97,9 +97,9 @@ def _told_before(lake: Lake, run_id: str, types: Collection[str] | None) -> list
     last = run_numbered(lake, lake.run_number(REPLAY_FAULTS.name))
     if last is None:
         return []
-    is_told = (pc.field("run_id") == last["run_id"]) & (pc.field("lineage") == MAIN)
+    is_told = (ds.field("run_id") == last["run_id"]) & (ds.field("lineage") == MAIN)
     if types is not None:
-        is_told &= pc.field("type").isin(sorted(types))
-    kept = lake.dataset(REPLAY_FAULTS.name).to_table(filter=is_told)
+        is_told &= ds.field("type").isin(sorted(types))
+    kept = lake.rows(REPLAY_FAULTS.name, chosen=is_told)
     again = kept.set_column(0, kept.schema.field(0), pa.repeat(pa.scalar(run_id), kept.num_rows))
     return [added for _, added in write_faults(lake, again)]

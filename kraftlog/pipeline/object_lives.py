@@ -45,7 +45,7 @@ def lives_of(lake: Lake, main: Lineage) -> ObjectLives:
     known_until = grown_from(lake, main, LIVES_TABLE) if last_writer(lake, *KEPT) else None
     if known_until is None:
         return ObjectLives({name: _lives(lake, Gathered(name), -1) for name in KEYS}, None)
-    lives, ends = lake.read(LIVES_TABLE, OBJECT_LIVES.names), _ends(lake)
+    lives, ends = lake.rows(LIVES_TABLE, OBJECT_LIVES.names), _ends(lake)
     found = {
         name: _lives(lake, known_lives(name, _of_kind(lives, name), ends.pop(name)), known_until)
         for name in KEYS

@@ -24,7 +24,8 @@ from kraftlog.tables.whole import is_stream, write_whole
 def require_outputs(options: Options, page: str | None = None) -> None:
     """Raise UsageError where a file would go below an input, into a lake, where a key lies that
     nothing rebuilds, or over another one of them. A lake's own page may be asked for by its name.
-    """
+
+    Raises ModuleNotFoundError where what writes the metrics file is missing."""
     taken: dict[str, str] = {}
     own = None if options.lake is None else f"{real_path(options.lake)}/{PAGE}"
     named = (
@@ -48,6 +49,8 @@ def require_outputs(options: Options, page: str | None = None) -> None:
             raise UsageError(
                 f"the {what} {path} lies in the lake {lake}, where nothing else is written: name another place"
             )
+    if options.metrics_file is not None:
+        import prometheus_client  # noqa: F401  # not after minutes of work
 
 
 def _inputs(options: Options) -> Sequence[str]:
@@ -75,15 +78,6 @@ def _lake_around(target: str, named: str | None) -> str | None:
         if (one / name).exists()
     )
     return next(map(str, around), None)
-
-
-def is_watched(options: Options) -> bool:
-    """Whether any such file is asked for; looked at before the work begins.
-
-    Raises ModuleNotFoundError where what writes it is missing."""
-    if options.metrics_file is not None:
-        import prometheus_client  # noqa: F401  # not after minutes of work
-    return bool(options.metrics_file or options.junit_file)
 
 
 def watch(options: Options, judged: Judged, code: int, replicas: Callable[[], list[Row]]) -> int:

@@ -74,7 +74,7 @@ def elections(run: SharedMeasures) -> Rows:
     ),
 )
 def disk(run: SharedMeasures) -> Rows:
-    files = run.run.lake.read("files", ["replica", "kind", "size_bytes"]).to_pylist()
+    files = run.run.lake.rows("files", ["replica", "kind", "size_bytes"]).to_pylist()
     return disk_rows(run.quorum, files, run.run.options.disk_capacity_bytes)
 
 

@@ -28,7 +28,7 @@ from kraftlog.metrics.record_totals import (
 )
 from kraftlog.quorum.evidence import Longs
 from kraftlog.relations import Row
-from kraftlog.tables.lake import Lake, bounds_of
+from kraftlog.tables.lake import Lake, offset_bounds
 from kraftlog.tables.parquet import open_parquet
 
 THREADS = 2
@@ -63,7 +63,7 @@ class Wanted:
 
     def may_be_in(self, file: Row, record_type: str) -> bool:
         """Whether a file of records may hold some of them, by what Delta says of it."""
-        least, most = bounds_of(file, "offset")
+        least, most = offset_bounds(file)
         return any(
             first <= most and least <= last
             for name, (first, last) in self.offsets.items()

@@ -54,7 +54,7 @@ def _shown_before(lake: Lake, number: int) -> Iterator[_Shown]:
     """What each run before a number showed of its replicas."""
     runs: dict[str, int] = {
         row["run_id"]: row["number"]
-        for row in lake.read("runs", ["run_id", "number"]).to_pylist()
+        for row in lake.rows("runs", ["run_id", "number"]).to_pylist()
         if row["number"] < number
     }
     if not runs or not lake.exists("replicas"):

@@ -244,7 +244,7 @@ def newest_run(lake: Lake) -> Row:
     """The row of the lake's newest run.
 
     Raises LakeError where nothing has been decoded yet."""
-    runs: list[Row] = lake.read("runs").sort_by("number").to_pylist()
+    runs: list[Row] = lake.rows("runs").sort_by("number").to_pylist()
     if not runs:
         raise LakeError(
             f"{lake.root}: no run has finished yet; kraftlog run, or the decode job, comes first"
@@ -265,5 +265,5 @@ def last_writer(lake: Lake, *tables: str) -> Row | None:
 
 def run_numbered(lake: Lake, number: int) -> Row | None:
     """The row of a run by its number; None where the lake has none, or none any more."""
-    rows: list[Row] = lake.read("runs").to_pylist()
+    rows: list[Row] = lake.rows("runs").to_pylist()
     return next((one for one in rows if one["number"] == number), None)

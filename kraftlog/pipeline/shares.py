@@ -42,7 +42,7 @@ from kraftlog.state.versions import (
     no_rows,
     with_origins,
 )
-from kraftlog.tables.lake import Lake, bounds_of
+from kraftlog.tables.lake import Lake, offset_bounds
 from kraftlog.tables.parquet import AddedFile, lake_filesystem, open_parquet, slices_of
 
 BASE, STANDING = "base", "standing"
@@ -268,7 +268,7 @@ def sources_of(lake: Lake, low: int, end: int, base_ids: pa.Array | None) -> tup
         path = f"{lake.path('records')}/{file['path']}"
         if values["type"] not in (PUT, CHANGE):
             continue
-        least, most = bounds_of(file, "offset")
+        least, most = offset_bounds(file)
         if least < end and most >= low:
             found.append(Source(values["type"], path))
         if values["type"] == PUT and base_ids is not None:

@@ -42,7 +42,7 @@ from kraftlog.quorum.lineages import MAIN, Lineage, Stretch, stretches
 from kraftlog.state.arrow_events import Event, in_offset_order
 from kraftlog.state.history import HeldVersions, milliseconds
 from kraftlog.state.outline import OUTLINE_TYPES, PARTITION_TYPES, Outline, Outliner, outline_from
-from kraftlog.state.tables import BEGIN, TRANSACTION_TYPES
+from kraftlog.state.tables import BEGIN, NO_EFFECT, TRANSACTION_TYPES
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import AddedFile
 
@@ -50,7 +50,6 @@ ROWS_PER_SHARE = 1_500_000
 """At most so many log records are folded at a time, in about 1 GB; a log of fewer needs no Spark
 job.
 """
-_WITHOUT_EFFECT = frozenset({"NO_OP_RECORD", "ZK_MIGRATION_STATE_RECORD"})
 
 
 @dataclass(slots=True)
@@ -233,7 +232,7 @@ class States:
             (table, kind)
             for table in ("records", "control_records")
             for kind in self._source(table)[1]
-            if kind not in PARTITION_TYPES | _WITHOUT_EFFECT
+            if kind not in PARTITION_TYPES | NO_EFFECT
         ]
 
     def _source(self, table: str) -> tuple[ds.Dataset, list[str]]:

@@ -172,11 +172,11 @@ def _above_all_tokens(lake: Lake, lease: Lease, broken: Collection[str]) -> Lake
 def _tell_lost(lake: Lake, taken: Taken) -> None:
     """Name what the input no longer holds, and what no input tells again."""
     _tell_lost_batches(lake, taken.contents)
-    runs = lake.read(RUNS.name, [RUN_ID.name, "number"]).to_pylist()
+    runs = lake.rows(RUNS.name, [RUN_ID.name, "number"]).to_pylist()
     told_anew = lake.run_number(RUNS.name)
     lost = {RUNS.name: set(taken.numbers) - {one["number"] for one in runs}}
     for name, ids in taken.runs.items():
-        left = {*lake.read(name, [RUN_ID.name]).column(0).to_pylist()}
+        left = {*lake.rows(name, [RUN_ID.name]).column(0).to_pylist()}
         lost[name] = {one["number"] for one in runs if one[RUN_ID.name] in ids - left} - {told_anew}
     for name, numbers in lost.items():
         if numbers:
@@ -188,7 +188,7 @@ def _tell_lost(lake: Lake, taken: Taken) -> None:
 def _tell_lost_batches(lake: Lake, mended: pa.Array) -> None:
     if not len(mended):
         return
-    stored = lake.read("contents", ["batch_id"]).column("batch_id")
+    stored = lake.rows("contents", ["batch_id"]).column("batch_id")
     found = pc.sum(pc.is_in(mended, value_set=stored.combine_chunks())).as_py() or 0
     if found < len(mended):
         tell(

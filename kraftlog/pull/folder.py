@@ -99,8 +99,7 @@ class PulledFolder:
 
     def set_snapshot_aside(self, one: SnapshotId) -> None:
         """Move a snapshot to a `.deleted` file."""
-        path = self.snapshot_path(one)
-        rename(path, free_name(path.with_name(f"{path.name}.deleted")))
+        put_aside(self.snapshot_path(one))
 
     def forget_parts(self, but: SnapshotId | None = None) -> None:
         """Remove what was fetched of other snapshots: nobody will ask for the rest of them."""
@@ -130,7 +129,7 @@ class PulledFolder:
         for file in reversed(_segments(self.path)):
             base = file.parsed.base_offset or 0
             if base >= offset:
-                rename(Path(file.path), free_name(Path(f"{file.path}.deleted")))
+                put_aside(Path(file.path))
                 continue
             _cut(file, offset)
             break
@@ -149,7 +148,7 @@ class PulledFolder:
             if one.end_offset < log_start:
                 self.set_snapshot_aside(one)
         for file in _segments(self.path):
-            rename(Path(file.path), free_name(Path(f"{file.path}.deleted")))
+            put_aside(Path(file.path))
         self.vector, self.segment, self.committed = _EMPTY, None, 0
 
     def find_segment(self) -> None:
@@ -349,6 +348,11 @@ def _cut(file: LogFile, offset: int) -> None:
 
 
 # --- files of our own: never through a link, whole or not at all, for their owner only ------------
+
+
+def put_aside(path: Path) -> None:
+    """Move a file to a `.deleted` one."""
+    rename(path, free_name(path.with_name(f"{path.name}.deleted")))
 
 
 def free_name(path: Path) -> Path:

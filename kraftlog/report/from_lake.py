@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from kraftlog.log.batch import LOG_APPEND_TIME
 from kraftlog.plain import counted
@@ -29,7 +28,7 @@ from kraftlog.relations import TIMESTAMP, Row
 from kraftlog.report.judgement import judged_in
 from kraftlog.report.view import BrokerLoad, PageData, TypeCount
 from kraftlog.tables.lake import Lake
-from kraftlog.tables.parquet import lake_filesystem
+from kraftlog.tables.parquet import open_parquet
 
 SLICES = 48
 """So many slices of time at most are counted apart."""
@@ -42,7 +41,7 @@ def page_of_lake(lake: Lake) -> PageData:
     """What the lake's newest run found.
 
     Raises LakeError where the lake cannot be read."""
-    run = lake.read("runs").sort_by("number").to_pylist()[-1]
+    run = lake.rows("runs").sort_by("number").to_pylist()[-1]
     names = ("replicas", "epochs", "snapshots", "contract_results")
     tables = {name: tuple(lake.rows_of_run(name, run["run_id"])) for name in names}
     held = f"{counted(run['replica_count'], 'replica')}, {counted(run['file_count'], 'file')}"
@@ -176,7 +175,7 @@ def _sample(values: pa.Array) -> pa.Array:
 
 def _contents(lake: Lake, batches: ds.Dataset) -> pa.Table:
     """The contents of batches in logs: their types, and their time."""
-    contents = lake.read("contents", ["batch_id", "remarkable", "record_types"])
+    contents = lake.rows("contents", ["batch_id", "remarkable", "record_types"])
     names = ["batch_id", "attributes", "base_timestamp", "max_timestamp"]
     told = batches.to_table(names, filter=_LOG)
     places = pc.index_in(contents.column("batch_id"), told.column("batch_id"))
@@ -207,9 +206,8 @@ def _records(lake: Lake, contents: pa.Table) -> Iterator[pa.Table]:
     for table, (file, values) in ((one, each) for one in tables for each in lake.files(one)):
         if values["type"] not in types:
             continue
-        filesystem, inner = lake_filesystem(f"{lake.path(table)}/{file['path']}")
-        columns = ["timestamp", "batch_id"]
-        rows = pq.read_table(inner, columns=columns, filesystem=filesystem, partitioning=None)
+        with open_parquet(f"{lake.path(table)}/{file['path']}") as source:
+            rows = source.read(columns=["timestamp", "batch_id"])
         rows = rows.filter(pc.is_in(rows.column("batch_id"), ids))
         rows = rows.append_column("type", pa.repeat(values["type"], rows.num_rows))
         yield rows.append_column("rows", pa.repeat(1, rows.num_rows))

@@ -32,19 +32,19 @@ def print_rows(
     out: TextIO | None = None,
     *,
     readable: Callable[[Row], Row] = lambda row: row,
-) -> int:
-    """Print every row; returns how many there were. `readable` changes rows for a table only."""
+) -> None:
+    """Print every row. `readable` changes rows for a table only."""
     out = out or sys.stdout
-    return _print_json(rows, out) if form == "json" else _print_table(map(readable, rows), out)
+    if form == "json":
+        _print_json(rows, out)
+    else:
+        _print_table(map(readable, rows), out)
 
 
-def _print_json(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
+def _print_json(rows: Iterable[Row], out: TextIO) -> None:
     """ASCII only: a value that holds one of Unicode's line separators must not break the line."""
-    count = 0
     for row in rows:
         out.write(json.dumps(row, separators=(",", ":"), default=_plain) + "\n")
-        count += 1
-    return count
 
 
 def _plain(value: Any) -> str:
@@ -52,11 +52,11 @@ def _plain(value: Any) -> str:
     return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else str(value)
 
 
-def _print_table(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
+def _print_table(rows: Iterable[Row], out: TextIO) -> None:
     """Blocks of rows with the same columns; each block is one table."""
     console = console_on(out)
     count = 0
-    block: list[dict[str, Any]] = []
+    block: list[Row] = []
     for row in rows:
         if block and (block[0].keys() != row.keys() or len(block) == _BLOCK):
             _print_block(console, block, count)
@@ -65,10 +65,9 @@ def _print_table(rows: Iterable[dict[str, Any]], out: TextIO) -> int:
         count += 1
     if block:
         _print_block(console, block, count)
-    return count
 
 
-def _print_block(console: Console, block: list[dict[str, Any]], end: int) -> None:
+def _print_block(console: Console, block: list[Row], end: int) -> None:
     """One table, or the rows one below the other; `end` counts the rows up to its last."""
     cells = [[_cell(value) for value in row.values()] for row in block]
     names = list(block[0])
@@ -83,7 +82,7 @@ def _print_block(console: Console, block: list[dict[str, Any]], end: int) -> Non
 
 
 def _side_by_side(
-    console: Console, block: list[dict[str, Any]], cells: list[list[str]], wanted: list[int]
+    console: Console, block: list[Row], cells: list[list[str]], wanted: list[int]
 ) -> Iterator[str]:
     """A line per row, or more where columns have to give way: the widest ones, down to one width."""
     room = console.width - _GAP * (len(wanted) - 1)

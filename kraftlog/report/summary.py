@@ -31,7 +31,7 @@ def print_summary(lake: Lake, judged: Judged, page: str | None, *, is_new: bool)
     """Print what the audit of the lake's newest run says, and where its page lies; `is_new` is false
     where an earlier command has run it, and this one found nothing to read.
     """
-    run = lake.read("runs").sort_by("number").to_pylist()[-1]
+    run = lake.rows("runs").sort_by("number").to_pylist()[-1]
     replicas = lake.rows_of_run("replicas", run["run_id"])
     console = console_on()
     console.print()

@@ -16,11 +16,11 @@ from kraftlog.relations import moment as time_of
 from kraftlog.report.terminal import console_on
 
 
-def print_timeline(title: str, entries: Iterable[Entry], *, is_whole: bool = True) -> int:
-    """Print every entry; returns how many there were. `is_whole`: all that is at hand was read."""
+def print_timeline(title: str, entries: Iterable[Entry], *, is_whole: bool) -> None:
+    """Print every entry. `is_whole`: all that is at hand was read."""
     console = console_on()
     console.print(Text(printable(f"{title}, times in UTC"), style="bold"))
-    count = 0
+    is_told = False
     labels: tuple[str, ...] = (MAIN,)
     for held, one in _told_once(entries):
         if held != labels:
@@ -32,11 +32,10 @@ def print_timeline(title: str, entries: Iterable[Entry], *, is_whole: bool = Tru
         if one.who:
             who = "; or ".join(map(str, one.who))
             console.print(Text(printable(f"    likely asked for by {who}"), style="dim"))
-        count += 1
-    if not count:
+        is_told = True
+    if not is_told:
         what = "at hand" if is_whole else "that could be read"
         console.print(f"nothing in the records {what} changed it")
-    return count
 
 
 def _told_once(entries: Iterable[Entry]) -> Iterator[tuple[tuple[str, ...], Entry]]:

@@ -258,9 +258,7 @@ class _Fold:
         """What holds at the end of each partition that is not left to the definition."""
         is_last = np.append(self.first[1:], True)
         chosen = np.flatnonzero(is_last & self.held.live & ~self.slow)
-        columns, schema = self._values(chosen), value_schema()
-        arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return pa.Table.from_pydict(self._values(chosen), schema=value_schema())
 
     def last_one_by_one(self) -> pa.Table:
         """What holds at the end of the partitions that were left to the definition."""
@@ -286,9 +284,7 @@ class _Fold:
         order = np.append(np.flatnonzero(seen & ~is_open), np.flatnonzero(seen & is_open))
         chosen, after, is_open = chosen.take(order), after.take(order), is_open.take(order)
         columns = self._envelope(chosen, after, is_open) | self._values(chosen)
-        schema = _schema()
-        arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
-        return pa.Table.from_arrays(arrays, schema=schema)
+        return pa.Table.from_pydict(columns, schema=_schema())
 
     def _envelope(self, chosen: Longs, after: Longs, is_open: Flags) -> dict[str, pa.Array]:
         events, outline = self.events, self.outline

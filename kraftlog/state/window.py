@@ -48,7 +48,7 @@ class RecordWindow:
             return self
         first, after = max(start, self.start_offset), min(end, self.end_offset)
         records, control = (
-            {name: _between(rows, first, after) for name, rows in one.items()}
+            {name: rows_between(rows, first, after) for name, rows in one.items()}
             for one in (self.records, self.control)
         )
         faults = tuple(one for one in self.faults if _lies_in(one, first, after))
@@ -97,7 +97,8 @@ def _lies_in(fault: FaultyRecord, start: int, end: int) -> bool:
     return offset is None or start <= offset < end
 
 
-def _between(rows: pa.Table, start: int, end: int) -> pa.Table:
+def rows_between(rows: pa.Table, start: int, end: int) -> pa.Table:
+    """Those of rows in offset order that lie in [start, end)."""
     offsets = rows.column("offset").to_numpy()
     first, after = np.searchsorted(offsets, [start, end]).tolist()
     return rows.slice(first, after - first)

@@ -78,6 +78,16 @@ class LakeTable(DeltaTable):
         self._told: dict[str, int | None] = {}
         self._told_at = -1
 
+    @property
+    def run(self) -> int:
+        """The number of the last run that wrote it; 0 for none."""
+        return self.transaction_version(_APPLICATION) or 0
+
+    @property
+    def token(self) -> int:
+        """The token of who wrote it last; 0 for nobody's."""
+        return self.transaction_version(WRITER) or 0
+
     def transaction_version(self, app_id: str) -> int | None:
         """The newest number that an application has committed, read once per version of the table."""
         if self._told_at != self.version():
@@ -192,10 +202,6 @@ class Lake:
         if self.opened is not None:
             self.opened.pop(name, None)
 
-    def read(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """A whole (small) table as Arrow."""
-        return self.rows(name, columns)
-
     def rows(
         self,
         name: str,
@@ -203,7 +209,7 @@ class Lake:
         chosen: ds.Expression | None = None,
         version: int | None = None,
     ) -> pa.Table:
-        """The rows of a table that are chosen, as Arrow.
+        """The rows of a table that are chosen, else all of them, as Arrow.
 
         Raises LakeError where a file of it is gone or broken."""
         try:
@@ -289,14 +295,11 @@ class Lake:
 
     def run_number(self, name: str) -> int:
         """The number of the last run that wrote a table; 0 for none."""
-        if not self.exists(name):
-            return 0
-        return self.open(name).transaction_version(_APPLICATION) or 0
+        return self.open(name).run if self.exists(name) else 0
 
     def newest_token(self, names: Iterable[str]) -> int:
         """The highest token of those who have written some tables; 0 for nobody's."""
-        found = (self.open(name).transaction_version(WRITER) for name in names if self.exists(name))
-        return max((one or 0 for one in found), default=0)
+        return max((self.open(name).token for name in names if self.exists(name)), default=0)
 
     def cut_broken_end(self, name: str) -> bool:
         """Cut the log of a table back to its last whole commit; whether more was there."""
@@ -309,9 +312,7 @@ class Lake:
         for name in names:
             if self.exists(name):
                 table = self.open(name)
-                run = table.transaction_version(_APPLICATION) or 0
-                count = len(table.file_uris())
-                found[name] = Mark(int(table.version()), int(run), count)
+                found[name] = Mark(int(table.version()), table.run, len(table.file_uris()))
         return found
 
     def written_ms(self, name: str) -> int:
@@ -385,7 +386,7 @@ class Lake:
         table = self._known(spec)
         if table is None:
             return int(self._created(spec, added, run_number).version())
-        if (table.transaction_version(_APPLICATION) or 0) >= run_number:
+        if table.run >= run_number:
             return int(table.version())
         actions: list[AddAction | RemoveAction] = [_add(one) for one in added]
         if replaces is not None and not overwrite:
@@ -415,9 +416,9 @@ class Lake:
         return int(table.version())
 
     @contextmanager
-    def _alone(self, name: str, table: DeltaTable) -> Iterator[None]:
+    def _alone(self, name: str, table: LakeTable) -> Iterator[None]:
         """Raise LakeError where the lake has been taken over: before, or within the commit."""
-        if (table.transaction_version(WRITER) or 0) > self.token:
+        if table.token > self.token:
             raise taken_over(self.root)
         try:
             yield
@@ -431,7 +432,7 @@ class Lake:
         if self.opened is not None:
             self.opened.clear()
         now = LakeTable(path) if DeltaTable.is_deltatable(path) else None
-        if now is not None and (now.transaction_version(WRITER) or 0) > self.token:
+        if now is not None and now.token > self.token:
             return taken_over(self.root)
         if now is None or now.version() == version:
             said = in_line(error)
@@ -460,7 +461,7 @@ class Lake:
             if one.added is not None:
                 actions.append(_add(one.added, is_data))
         actions += _removals(table, lambda path, _: path in gone, is_data)
-        self._write(spec, table, actions, table.transaction_version(_APPLICATION) or 0)
+        self._write(spec, table, actions, table.run)
 
     def empty(self, spec: TableSpec, run_number: int = 0, added: Iterable[AddedFile] = ()) -> None:
         """Put some files, or none, in place of all others, as if a run had written nothing else."""
@@ -518,7 +519,7 @@ class Lake:
 
         Raises LakeError where its log does not reach back so far."""
         for version in range(newest, -1, -1):
-            if (self.open(name, version).transaction_version(_APPLICATION) or 0) <= run_number:
+            if self.open(name, version).run <= run_number:
                 return version
         return None
 
@@ -526,9 +527,9 @@ class Lake:
         """Back to a version of ours that a killed run, or another writer, has gone on from; without
         those of its files that are gone.
         """
-        run_number = self.open(name, version).transaction_version(_APPLICATION) or 0
+        run_number = self.open(name, version).run
         self._forget(name)
-        table = DeltaTable(self.path(name))
+        table = LakeTable(self.path(name))
         with self._alone(name, table):
             properties = self._properties(run_number)
             table.restore(version, ignore_missing_files=True, commit_properties=properties)
@@ -610,9 +611,9 @@ def _holds(values: Row) -> ds.Expression | None:
     return reduce(and_, each) if each else None
 
 
-def bounds_of(file: Row, column: str) -> tuple[float, float]:
-    """Between which values a column of a file lies, as far as Delta knows."""
-    least, most = file.get(f"min.{column}"), file.get(f"max.{column}")
+def offset_bounds(file: Row) -> tuple[float, float]:
+    """Between which offsets the rows of a file lie, as far as Delta knows."""
+    least, most = file.get("min.offset"), file.get("max.offset")
     return -inf if least is None else least, inf if most is None else most
 
 

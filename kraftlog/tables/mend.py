@@ -20,7 +20,7 @@ from kraftlog.relations import Row
 from kraftlog.tables.damage import Damage
 from kraftlog.tables.lake import Lake, Rewritten, held_by_all
 from kraftlog.tables.parquet import lake_filesystem, write_file
-from kraftlog.tables.rewrite import Without, without
+from kraftlog.tables.rewrite import Without, take_out
 from kraftlog.tables.spec import CONTENT, PER_RUN, RUN_ID, TableSpec, decoded_tables
 
 CONTENTS = ("records", "control_records", "record_faults", "contents")
@@ -51,7 +51,7 @@ def mend(lake: Lake, found: Sequence[Damage], number: int) -> Taken:
         if spec.name == "runs":
             numbers = _may_be_lost(lake, damage, "number", range(1, number + 1))
         elif spec.mode == PER_RUN:
-            known = lake.read("runs", [RUN_ID.name]) if lake.exists("runs") else None
+            known = lake.rows("runs", [RUN_ID.name]) if lake.exists("runs") else None
             ids = [] if known is None else known.column(0).to_pylist()
             runs[spec.name] = _may_be_lost(lake, damage, RUN_ID.name, ids)
         if not damage.has_log:
@@ -94,7 +94,7 @@ def _keep_earlier_runs(lake: Lake, spec: TableSpec, lost: frozenset[str], number
     """The rows of the last run are written again by its steps, as far as some are lost: if the input
     has grown, they are not, and those of other runs never are.
     """
-    runs = {row["number"]: row["run_id"] for row in lake.read("runs").to_pylist()}
+    runs = {row["number"]: row["run_id"] for row in lake.rows("runs").to_pylist()}
     last = runs.get(number, "")
     filesystem, folder = lake_filesystem(lake.path(spec.name))
     parts: dict[bool, list[Row]] = {True: [], False: []}
@@ -127,10 +127,7 @@ def forget_contents(lake: Lake, ids: pa.Array) -> None:
     them.
     """
     for name in CONTENTS:
-        gone = Without("batch_id", ids)
-        done = list(without(lake.path(name), lake.files(name), gone))
-        if done:
-            lake.replace(decoded_tables()[name], done, is_data=True)
+        take_out(lake, decoded_tables()[name], Without("batch_id", ids))
 
 
 def _incomplete(lake: Lake) -> pa.Array:

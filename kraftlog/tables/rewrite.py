@@ -2,8 +2,8 @@
 runs.
 
 In: files as `Lake.files` tells them. Out: a `Rewritten` per group of files that have the same
-partition values and slices: what to add, and what it takes the place of. Rows that lie by slices go
-on to (see `parquet.write_file`). Memory is that of one group.
+partition values and slices: what to add, and what it takes the place of; or its commit. Rows that lie
+by slices go on to (see `parquet.write_file`). Memory is that of one group.
 """
 
 from collections import defaultdict
@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.relations import Row
-from kraftlog.tables.lake import Rewritten, partition_texts
+from kraftlog.tables.lake import Lake, Rewritten, partition_texts
 from kraftlog.tables.parquet import open_parquet, slices_of, write_file
+from kraftlog.tables.spec import TableSpec
 
 
 def merged_files(
@@ -55,15 +56,16 @@ class Without(NamedTuple):
         return pc.is_in(rows.column(self.column), self.values)
 
 
-def without(
-    table_path: str, files: Iterable[tuple[Row, Row]], gone: Without
-) -> Iterator[Rewritten]:
-    """Each file that holds rows that are to go, without them."""
-    for file, values in files:
-        with open_parquet(f"{table_path}/{file['path']}") as source:
+def take_out(lake: Lake, spec: TableSpec, gone: Without) -> None:
+    """Take rows out of a table: each file that holds some of them is written anew without them."""
+    path, done = lake.path(spec.name), list[Rewritten]()
+    for file, values in lake.files(spec.name):
+        with open_parquet(f"{path}/{file['path']}") as source:
             held = source.read(columns=[gone.column])
         if pc.any(gone.found_in(held), min_count=0).as_py():
-            yield _rewritten(table_path, partition_texts(values), [file["path"]], gone)
+            done.append(_rewritten(path, partition_texts(values), [file["path"]], gone))
+    if done:
+        lake.replace(spec, done, is_data=True)
 
 
 _Group = tuple[tuple[tuple[str, str | None], ...], int]

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from kraftlog.tables.lake import Lake, actions_of
 from kraftlog.tables.parquet import lake_filesystem
-from kraftlog.tables.rewrite import Without, merged_files, without
+from kraftlog.tables.rewrite import Without, merged_files, take_out
 from kraftlog.tables.spec import PER_RUN, RUN_ID, RUNS, TableSpec
 
 SMALL_BYTES = 2 << 20
@@ -52,7 +52,7 @@ def forget_runs(lake: Lake, tables: Iterable[TableSpec], keep: int, least: int) 
     """
     if not lake.exists(RUNS.name):
         return 0
-    rows = lake.read(RUNS.name, [RUN_ID.name, "number"]).sort_by("number")
+    rows = lake.rows(RUNS.name, [RUN_ID.name, "number"]).sort_by("number")
     gone = rows.slice(0, max(rows.num_rows - keep, 0)).column(RUN_ID.name).combine_chunks()
     if len(gone) < least:
         return 0
@@ -60,10 +60,7 @@ def forget_runs(lake: Lake, tables: Iterable[TableSpec], keep: int, least: int) 
     # The runs themselves come last: while they stand there, the next one tries again.
     for spec in [*specs, RUNS]:
         if lake.exists(spec.name):
-            files = lake.files(spec.name)
-            done = list(without(lake.path(spec.name), files, Without(RUN_ID.name, gone)))
-            if done:
-                lake.replace(spec, done, is_data=True)
+            take_out(lake, spec, Without(RUN_ID.name, gone))
     return len(gone)
 
 

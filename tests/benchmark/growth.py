@@ -82,7 +82,7 @@ def measured(lake: Path, seconds: float, cpu_seconds: float) -> Measured:
 
 
 def rows(lake: Path, name: str) -> list[str]:
-    return sorted(map(repr, Lake(str(lake)).read(name).to_pylist()))
+    return sorted(map(repr, Lake(str(lake)).rows(name).to_pylist()))
 
 
 def main() -> None:

@@ -172,7 +172,7 @@ class Bench:
         """Three replicas from cold, and the same again."""
         cold = self.run("three", [self.root / "replicas"])
         lake = Lake(str(self.work / "three"))
-        found = set(lake.read("findings", ["check"])["check"].to_pylist())
+        found = set(lake.rows("findings", ["check"])["check"].to_pylist())
         assert found >= WANTED, f"the damage is not found: {sorted(found)}"
         return cold, self.run("three", [self.root / "replicas"])
 

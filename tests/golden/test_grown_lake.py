@@ -58,7 +58,7 @@ class Lab:
             return self.lives()
 
     def rows(self, name: str) -> list[Row]:
-        rows: list[Row] = self.lake.read(name).to_pylist()
+        rows: list[Row] = self.lake.rows(name).to_pylist()
         return rows
 
     def batches(self, replica: str) -> list[Row]:
@@ -86,12 +86,12 @@ def test_a_grown_log_adds_only_what_is_new(tmp_path: Path) -> None:
     shutil.rmtree(lab.root / "11")
     log.write_bytes(whole[:20_000])
     lab.bring_up()
-    before = lab.lake.read("records").num_rows
+    before = lab.lake.rows("records").num_rows
     known = lab.files("records")
     past = ended_partitions(lab)
     log.write_bytes(whole)
     lab.bring_up()
-    assert lab.lake.read("records").num_rows > before
+    assert lab.lake.rows("records").num_rows > before
     assert known <= lab.files("records")
     newest = max(lab.rows("runs"), key=lambda row: row["number"])
     assert newest["read_file_count"] == 1
@@ -127,7 +127,7 @@ def test_lives_go_on_from_what_is_kept(tmp_path: Path) -> None:
     kept = lab.rows("ended_versions")
     assert len({row["run_id"] for row in kept}) > 1, "a run adds its own to what is there"
     is_past = (pc.field("lineage") == "main") & ~pc.field("is_current")
-    ended = lab.lake.read("partitions").filter(is_past)
+    ended = lab.lake.rows("partitions").filter(is_past)
     assert [row["object_kind"] for row in kept].count("partitions") == ended.num_rows > 0
     compact_lake(lab.options, 2)
     assert told(lab.lives()) == told(lab.lives_from_nothing())
@@ -165,13 +165,13 @@ def ended_partitions(lab: Lab) -> set[str]:
 
 
 def contents(lake: Lake, name: str) -> list[str]:
-    return sorted(map(repr, lake.read(name).to_pylist()))
+    return sorted(map(repr, lake.rows(name).to_pylist()))
 
 
 def test_a_log_that_was_cut_is_corrected(tmp_path: Path) -> None:
     lab = Lab(tmp_path)
     lab.bring_up()
-    records = lab.lake.read("records").num_rows
+    records = lab.lake.rows("records").num_rows
     log = lab.log("2")
     cut = next(row["position"] for row in lab.batches("2") if row["base_offset"] == 176)
     log.write_bytes(log.read_bytes()[:cut])
@@ -182,7 +182,7 @@ def test_a_log_that_was_cut_is_corrected(tmp_path: Path) -> None:
         if row["run_id"] == max(lab.rows("runs"), key=lambda run: run["number"])["run_id"]
     }
     assert ends["2"] == 176
-    assert lab.lake.read("records").num_rows == records, "what was once on a disk stays in the lake"
+    assert lab.lake.rows("records").num_rows == records, "what was once on a disk stays in the lake"
 
 
 def test_a_killed_run_loses_nothing_and_doubles_nothing(
@@ -200,7 +200,7 @@ def test_a_killed_run_loses_nothing_and_doubles_nothing(
     with pytest.raises(KeyboardInterrupt):
         lab.bring_up()
     monkeypatch.undo()
-    assert lab.lake.read("records").num_rows > 0
+    assert lab.lake.rows("records").num_rows > 0
     lab.bring_up()
     ids = [(row["batch_id"], row["record_index"]) for row in lab.rows("records")]
     assert len(ids) == len(set(ids))
@@ -229,7 +229,7 @@ def test_batches_go_by_the_labels_of_their_replicas(tmp_path: Path) -> None:
         options = load_options({"input": list(map(str, inputs)), "lake": lake.root})
         run_steps(InProcess, options, "decode")
     for table in ("files", "batches"):
-        assert {*lake.read(table)["replica"].to_pylist()} == {"a/1", "b/1"}, table
+        assert {*lake.rows(table)["replica"].to_pylist()} == {"a/1", "b/1"}, table
 
 
 def test_a_replica_without_files_is_told(tmp_path: Path) -> None:
@@ -277,13 +277,13 @@ def test_what_a_limit_kept_out_is_read_under_a_larger_one(
         key_in(Path(lake.root))
     wide = {"input": [str(DATA / case / "replicas")]}
     run_pipeline(InProcess, load_options({**wide, "lake": lakes[0].root, limit: 1000}))
-    assert lakes[0].read("faults").num_rows + lakes[0].read("record_faults").num_rows
+    assert lakes[0].rows("faults").num_rows + lakes[0].rows("record_faults").num_rows
     for lake in lakes:
         assert run_pipeline(InProcess, load_options({**wide, "lake": lake.root})).is_new
     verified = load_options({**wide, "lake": lakes[0].root, "verify": True})
     assert not run_pipeline(InProcess, verified).is_new
     assert all_contents(lakes[0].root) == all_contents(lakes[1].root)
-    counts = [lake.read("record_totals").drop_columns(["run_id"]).to_pylist() for lake in lakes]
+    counts = [lake.rows("record_totals").drop_columns(["run_id"]).to_pylist() for lake in lakes]
     assert sorted(map(repr, counts[0])) == sorted(map(repr, counts[1]))
 
 

@@ -51,7 +51,7 @@ class Measured:
         self.replicas = {one.label: one for one in find_replicas([str(CASE)])}
 
     def rows(self, table: str) -> list[Row]:
-        rows: list[Row] = self.lake.read(table).to_pylist()
+        rows: list[Row] = self.lake.rows(table).to_pylist()
         return rows
 
     def listed(self, label: str) -> list[Row]:

@@ -183,7 +183,7 @@ def test_where_what_had_no_effect_is_lost_all_is_told_anew(tmp_path: Path) -> No
 
 def contents(run: Run, name: str) -> list[str]:
     """A table's rows, or those of this run; snapshots have other names in each lake."""
-    rows = run.lake.read(name).to_pylist()
+    rows = run.lake.rows(name).to_pylist()
     own = [row for row in rows if row.pop("run_id", run.run_id) == run.run_id]
     for row in own:
         if row.get("shown") in ("snapshot_compared", "snapshot_refused"):
@@ -195,4 +195,4 @@ def contents(run: Run, name: str) -> list[str]:
 def test_of_a_history_that_is_not_plain_the_records_are_asked(case: str, tmp_path: Path) -> None:
     run = run_of(DATA / case / "replicas", tmp_path / "lake")
     told_by(run)
-    assert run.lake.read("judged").num_rows == 0 or case == "synthetic-every-type"
+    assert run.lake.rows("judged").num_rows == 0 or case == "synthetic-every-type"

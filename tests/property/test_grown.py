@@ -103,7 +103,7 @@ def told(lake: Path) -> dict[str, list[str]]:
     found, answer = Lake(str(lake)), {}
     run_id = newest_run(found)["run_id"]
     for name in TABLES:
-        rows = found.read(name)
+        rows = found.rows(name)
         rows = rows.filter(pc.equal(rows.column("run_id"), run_id))
         known = [one for one in UNDER_A_KEY if one in rows.column_names]
         answer[name] = sorted(map(repr, rows.drop_columns(known).to_pylist()))
@@ -114,7 +114,7 @@ def histories(lake: Path) -> dict[str, list[str]]:
     """The rows of the history tables, and which faults their replay has met."""
     found, answer = Lake(str(lake)), {}
     for name in (*state_tables(), REPLAY_FAULTS.name):
-        rows = found.read(name)
+        rows = found.rows(name)
         known = [one for one in UNDER_A_KEY if one in rows.column_names]
         answer[name] = sorted(map(repr, rows.drop_columns(known).to_pylist()))
     return answer
@@ -186,7 +186,7 @@ def test_grown_in_any_steps_is_whole(
     with read_batches() as at_once:
         copy_until(source, root, None)
         measure(root, whole)
-    end = max(Lake(str(whole)).read("replicas").column("log_end_offset").to_pylist())
+    end = max(Lake(str(whole)).rows("replicas").column("log_end_offset").to_pylist())
     with read_batches() as in_steps:
         for cut in cuts:
             copy_until(source, root, int(cut * end))
@@ -300,6 +300,6 @@ def test_a_lineage_that_begins_again_from_its_own_snapshot_is_told_from_there(
         log.write_bytes(raw)
         run_pipeline(no_spark, options(root, grown))
     run_pipeline(no_spark, options(root, whole))
-    rows = Lake(str(grown)).read("lineages").to_pylist()
+    rows = Lake(str(grown)).rows("lineages").to_pylist()
     assert [one["start_offset"] for one in rows if one["lineage"] == "3"][-2:] == [0, 432]
     assert histories(grown) == histories(whole)

@@ -185,11 +185,11 @@ def test_spark_reads_it(grown: Place) -> None:
 
 
 def counted(place: Place, name: str) -> int:
-    return int(Lake(place.lake).read(name).num_rows)
+    return int(Lake(place.lake).rows(name).num_rows)
 
 
 def standing(place: Place) -> int:
-    return int(Lake(place.lake).read("partitions").column("valid_to_offset").null_count)
+    return int(Lake(place.lake).rows("partitions").column("valid_to_offset").null_count)
 
 
 def test_deltalake_reads_it(grown: Place) -> None:

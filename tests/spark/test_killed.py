@@ -91,14 +91,14 @@ def seen(lake: Path) -> dict[str, list[str]]:
     """What readers see of the tables that a run decodes, and of its replicas."""
     found = lake_at(str(lake))
     names = [*decoded_tables(), "replicas", "findings"]
-    return {name: sorted(map(repr, found.read(name).to_pylist())) for name in names}
+    return {name: sorted(map(repr, found.rows(name).to_pylist())) for name in names}
 
 
 def whole(lake: Path) -> dict[str, list[str]]:
     """What two lakes over the same input have alike, however they came to it."""
     by_file = {"batches": ["path", "position", "batch_id"], "files": ["path", "size_bytes"]}
     found = {
-        name: sorted(map(repr, Lake(str(lake)).read(name, columns).to_pylist()))
+        name: sorted(map(repr, Lake(str(lake)).rows(name, columns).to_pylist()))
         for name, columns in by_file.items()
     }
     return found | contents(str(lake))

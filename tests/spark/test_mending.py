@@ -55,7 +55,7 @@ class Lab:
     def contents(self) -> dict[str, list[str]]:
         """The rows of all tables; of those that hold rows per run, of the newest."""
         lake, found = replace(self.lake, opened={}), {}
-        newest = max(lake.read("runs").to_pylist(), key=lambda row: row["number"])["run_id"]
+        newest = max(lake.rows("runs").to_pylist(), key=lambda row: row["number"])["run_id"]
         for name, spec in all_tables().items():
             rows = lake.bare_dataset(name).to_table().to_pylist()
             if spec.mode == PER_RUN:
@@ -206,7 +206,7 @@ def test_what_the_input_no_longer_holds_is_named(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab.again()
-    before = lab.lake.read("records").num_rows
+    before = lab.lake.rows("records").num_rows
     tails = ("2", "12")
     for node in tails:
         shutil.move(lab.root / node, tmp_path / node)
@@ -215,7 +215,7 @@ def test_what_the_input_no_longer_holds_is_named(
     for node in tails:
         shutil.move(tmp_path / node, lab.root / node)
     assert "are no longer in the input, so that their records are lost" in capsys.readouterr().err
-    assert 0 < lab.lake.read("records").num_rows < before, "what was whole has stayed"
+    assert 0 < lab.lake.rows("records").num_rows < before, "what was whole has stayed"
     lab.run()
     assert lab.contents()["records"] == lab.known["records"]
 
@@ -364,7 +364,7 @@ def test_a_bit_that_was_turned_in_silence_is_found(
     said = capsys.readouterr().err
     assert (outcome.is_new, outcome.exit_code) == (True, 1)
     assert f"{log}: its content has changed under the same size and time" in said
-    (row,) = (one for one in lab.lake.read("runs").to_pylist() if one["number"] == 2)
+    (row,) = (one for one in lab.lake.rows("runs").to_pylist() if one["number"] == 2)
     assert row["changed_in_place_count"] == 1
     raw[20_000] ^= 1
     log.write_bytes(raw)

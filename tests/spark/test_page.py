@@ -37,7 +37,7 @@ def test_a_run_leaves_a_page_that_needs_nothing_else(lake: Lake) -> None:
     assert links[0] == "#main"
     assert all(one.startswith("#") for one in links), "nothing leads away"
     assert not list(Path(lake.root).glob("**/*.js")), "nothing loads from the network"
-    contracts = lake.read("contract_results").num_rows
+    contracts = lake.rows("contract_results").num_rows
     assert [one for one in reader.named("p") if one.text.startswith(f"{contracts} contracts of")]
     assert not [one for one in reader.named("p") if "Not shown." in one.text]
 

@@ -44,7 +44,7 @@ class Runs:
         log.write_bytes(whole[:20_000])
         self.measure()
         names = [one.spec.name for one in MEASURES if one.spec.mode in (PER_RUN, GROWING)]
-        self.first = {name: self.lake.read(name).to_pylist() for name in names}
+        self.first = {name: self.lake.rows(name).to_pylist() for name in names}
         log.write_bytes(whole)
         shutil.copytree(EXAMPLE / "3", self.root / "3")
         shutil.copytree(EXAMPLE / "11", self.root / "11")
@@ -279,13 +279,13 @@ def test_the_trend_over_runs_rises(runs: Runs) -> None:
 def test_a_second_run_adds_its_rows_and_no_others(runs: Runs) -> None:
     first, second = (row["run_id"] for row in _by_number(runs.lake))
     for name, before in runs.first.items():
-        rows = runs.lake.read(name).to_pylist()
+        rows = runs.lake.rows(name).to_pylist()
         assert {row["run_id"] for row in rows} <= {first, second}
         assert [row for row in rows if row["run_id"] == first] == before
-    assert {row["run_id"] for row in runs.lake.read("growth").to_pylist()} == {first, second}
+    assert {row["run_id"] for row in runs.lake.rows("growth").to_pylist()} == {first, second}
     newest = [one.spec.name for one in MEASURES if one.spec.name not in runs.first]
     for name in newest:
-        assert {row["run_id"] for row in runs.lake.read(name).to_pylist()} == {second}
+        assert {row["run_id"] for row in runs.lake.rows(name).to_pylist()} == {second}
     assert newest
 
 
@@ -299,9 +299,9 @@ def test_views_show_whole_runs_only(runs: Runs) -> None:
     run_steps(InProcess, options, "decode")
     lake_views(runs.spark, runs.lake.root)
     assert runs.spark.sql(count).collect() == [before]
-    assert runs.lake.read("runs").num_rows == before.n + 1
+    assert runs.lake.rows("runs").num_rows == before.n + 1
 
 
 def _by_number(lake: Lake) -> list[Row]:
-    rows: list[Row] = lake.read("runs").sort_by("number").to_pylist()
+    rows: list[Row] = lake.rows("runs").sort_by("number").to_pylist()
     return rows

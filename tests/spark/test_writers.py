@@ -86,7 +86,7 @@ def contents(lake: str) -> dict[str, list[str]]:
     """All rows of all tables but what they say of clocks, and of how the run was called."""
     found = {}
     for name in all_tables():
-        table = Lake(lake).read(name)
+        table = Lake(lake).rows(name)
         kept = [one for one in table.column_names if one not in TIMES.get(name, ())]
         rows = table.select(kept).to_pylist()
         found[name] = sorted(repr(one) for one in rows if one.get("setting") not in OWN)

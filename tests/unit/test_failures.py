@@ -21,7 +21,7 @@ from kraftlog.config import Options
 from kraftlog.errors import UsageError
 from kraftlog.log import names
 from kraftlog.log.storage import folder_of_log
-from kraftlog.pipeline import input_audit
+from kraftlog.pipeline import each, input_audit
 from kraftlog.recover.kit import new_folder
 from kraftlog.report.judgement import Judged
 from tests.bare import ROOT
@@ -577,7 +577,7 @@ def test_a_defect_in_one_input_stops_no_other(
     def audit_input(roots: list[str], options: Options) -> Judged:
         return audited_alone(roots, options) if roots == [good] else [][0]
 
-    monkeypatch.setattr(input_audit, "audit_input", audit_input)
+    monkeypatch.setattr(each, "audit_input", audit_input)
     assert main(["audit", "--each", bad, good, "--format", "json"]) == 2
     said = capsys.readouterr()
     verdicts = [row for row in map(json.loads, said.out.splitlines()) if "exit_code" in row]

@@ -48,7 +48,7 @@ def two_paths(tmp_path: Path) -> Lake:
 def count_by_path(lake: Lake) -> dict[str, int]:
     return {
         row["values"]: row["counts"]
-        for row in lake.read("batches").column("path").value_counts().to_pylist()
+        for row in lake.rows("batches").column("path").value_counts().to_pylist()
     }
 
 
@@ -200,7 +200,7 @@ def test_under_a_lease_a_table_that_is_not_there_is_asked_for_once(
     lake.mark(RUNS, 1)
     assert lake.exists("runs")
     assert lake.run_number("runs") == 1
-    assert lake.read("runs").num_rows == 0
+    assert lake.rows("runs").num_rows == 0
 
 
 def test_of_a_published_lake_only_those_versions_are_seen(two_paths: Lake) -> None:
@@ -214,7 +214,7 @@ def test_of_a_published_lake_only_those_versions_are_seen(two_paths: Lake) -> No
         assert [lake.exists(name) for name in ("batches", "runs")] == [True, False]
         assert lake.dataset("batches", version + 1).count_rows() == 14
         with pytest.raises(LakeError, match="there is no table 'runs'"):
-            lake.read("runs")
+            lake.rows("runs")
 
 
 def test_a_path_is_replaced_and_the_others_stay(two_paths: Lake) -> None:
@@ -235,7 +235,7 @@ def test_a_first_run_that_was_killed_leaves_empty_tables(tmp_path: Path) -> None
     lake = Lake(str(tmp_path))
     lake.commit(BATCHES, [added(lake, "/a", 3)], 1)
     assert lake.recover(decoded_tables().values(), finished_run=0) == ["batches"]
-    assert lake.read("batches").num_rows == 0
+    assert lake.rows("batches").num_rows == 0
 
 
 def test_every_table_and_column_has_a_comment(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_lists_that_no_row_has_are_not_in_the_file_and_read_as_null(tmp_path: Pa
     assert ["unknown_tagged_fields" in one for one in names] == [False, True]
     lake.commit(spec, files, 1)
     columns = ["offset", "unknown_tagged_fields"]
-    found = lake.read(spec.name, columns).sort_by("offset").to_pylist()
+    found = lake.rows(spec.name, columns).sort_by("offset").to_pylist()
     assert found == [
         {"offset": 1, "unknown_tagged_fields": None},
         {"offset": 2, "unknown_tagged_fields": []},
@@ -326,7 +326,7 @@ def test_files_lie_below_folders_that_name_their_partition(tmp_path: Path) -> No
     }
     expected = {("main", True), (odd, True)}
     columns = ["lineage", "is_current"]
-    assert {tuple(one.values()) for one in lake.read("topics", columns).to_pylist()} == expected
+    assert {tuple(one.values()) for one in lake.rows("topics", columns).to_pylist()} == expected
     seen = pl.scan_delta(lake.path("topics")).filter(pl.col("is_current")).collect()
     assert set(seen.select(columns).rows()) == expected
 

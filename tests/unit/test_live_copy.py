@@ -288,7 +288,7 @@ def test_what_nobody_looked_into_is_told_and_changes_no_verdict(tmp_path: Path) 
     run = run_of(tmp_path / "copies", tmp_path / "lake")
     assert decode(run)
     assert [row["detail"] for row in faults_in(run.lake)] == why
-    files = run.lake.read("files", ["kind", "problem"]).to_pylist()
+    files = run.lake.rows("files", ["kind", "problem"]).to_pylist()
     assert [row["problem"] for row in files if row["kind"] == "left_out"] == why
     assert not decode(run_of(tmp_path / "copies", tmp_path / "lake"))
 
@@ -387,7 +387,7 @@ def test_a_file_that_was_made_readable_is_read_by_the_next_run(tmp_path: Path, n
     path.write_bytes(raw)
     os.utime(path, ns=(times, times))
     assert decode(second)
-    faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"])
+    faults = Lake(str(tmp_path / "lake")).rows("faults", ["path", "fault"])
     assert faults.num_rows == 0
     assert not decode(third)
 
@@ -400,7 +400,7 @@ def test_a_lake_takes_times_of_no_calendar(tmp_path: Path) -> None:
         node.append(Batch(17, 2, (topic("d", 4),), None, 10**15))
     run = run_of(tmp_path / "in", tmp_path / "lake")
     assert decode(run)
-    rows = run.lake.read("batches", ["replica", "base_offset", "base_timestamp"]).to_pylist()
+    rows = run.lake.rows("batches", ["replica", "base_offset", "base_timestamp"]).to_pylist()
     wild = {one["base_offset"]: one["base_timestamp"] for one in rows if one["replica"] == "1"}
     first = datetime.min.replace(tzinfo=UTC)
     assert [wild[12 + n] for n in range(5)] == [None, first, None, None, None]
@@ -423,7 +423,7 @@ def test_a_lake_takes_figures_beyond_64_bits_as_null(tmp_path: Path) -> None:
     decode(run)
     materialize(run)
     metrics(run)
-    rows = run.lake.read("snapshots", ["replica", "end_offset", "interval_ms"]).to_pylist()
+    rows = run.lake.rows("snapshots", ["replica", "end_offset", "interval_ms"]).to_pylist()
     told = {one["replica"]: one["interval_ms"] for one in rows if one["end_offset"] == 6}
     assert told == {"1": None, "2": 0, "3": None}
 
@@ -470,7 +470,7 @@ def test_a_place_that_cannot_be_read_makes_no_new_run(
     monkeypatch.setattr(LocalBytes, "read", reads)
     first, second = (run_of(tmp_path / "in", tmp_path / "lake") for _ in range(2))
     assert decode(first)
-    faults = Lake(str(tmp_path / "lake")).read("faults", ["path", "fault"]).to_pylist()
+    faults = Lake(str(tmp_path / "lake")).rows("faults", ["path", "fault"]).to_pylist()
     assert faults == [{"path": str(bad), "fault": "unreadable"}]
     assert first.quorum, "nothing has changed since"
     assert not decode(second)

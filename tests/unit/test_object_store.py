@@ -77,7 +77,7 @@ def test_a_killed_owner_is_taken_over_and_a_stalled_one_fenced(bucket: str) -> N
             stalled.commit(FILES, [], 2)
         rows = pa.Table.from_pylist([{"path": "/a"}], schema=FILES.schema)
         Lake(root, lease.token).write(FILES, rows, 2)
-    assert Lake(root).read("files").column("path").to_pylist() == ["/a"]
+    assert Lake(root).rows("files").column("path").to_pylist() == ["/a"]
 
 
 def take_turns(root: str, turns: int) -> None:

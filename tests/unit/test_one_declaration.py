@@ -337,7 +337,7 @@ def test_a_delta_table(copy: Path) -> None:
         suites = [one for one in table_suites(all_tables().values()) if one.name == "made_up"]
         (judged,) = run_contracts(lake, "r", 1, suites)
         print(json.dumps({
-            "rows": lake.read("made_up").to_pylist(),
+            "rows": lake.rows("made_up").to_pylist(),
             "schema": lake.open("made_up").schema().to_json(),
             "judged": [judged[one] for one in ("table_name", "subject", "result", "reason")],
             "page": PAGES["reference/tables.md"](),

@@ -63,7 +63,7 @@ def test_tables_fit_the_terminal(width: int, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_a_terminal_tables_are_wide_and_plain() -> None:
     out = io.StringIO()
-    assert print_rows(rows(8), "table", out) == 2
+    print_rows(rows(8), "table", out)
     header, first, _ = out.getvalue().splitlines()
     assert header.split() == [f"column_{n}" for n in range(8)]
     assert len(first.split()) == 8

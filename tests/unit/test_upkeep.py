@@ -148,7 +148,7 @@ def named(lake: Lake, number: int) -> None:
 
 
 def runs_in(lake: Lake, name: str) -> list[int]:
-    return sorted({int(one) for one in lake.read(name).column("run_id").to_pylist()})
+    return sorted({int(one) for one in lake.rows(name).column("run_id").to_pylist()})
 
 
 @pytest.mark.parametrize("is_compact", [False, True])
@@ -326,7 +326,7 @@ def test_a_file_of_zeros_is_found_by_opening_it(lake: Lake) -> None:
     (found,) = damages(lake, SPECS, published(lake), opens=True)
     assert (found.table, found.what) == ("findings", "1 of its 20 files: with broken content")
     with pytest.raises(LakeError, match="run over the input with --verify, which rebuilds"):
-        lake.read("findings")
+        lake.rows("findings")
 
 
 def test_a_whole_lake_has_no_damage(lake: Lake) -> None:
@@ -397,7 +397,7 @@ def test_rows_of_the_last_run_stay_where_another_s_are_lost(lake: Lake, lost: in
     (Path(lake.path("findings")) / paths[str(lost)]).unlink()
     (found,) = damages(lake, [FINDINGS], known)
     assert mend(lake, [found], 20).runs == {"findings": {str(lost)}}
-    left = {row["run_id"] for row in lake.read("findings").to_pylist()}
+    left = {row["run_id"] for row in lake.rows("findings").to_pylist()}
     assert left == {str(number) for number in range(1, 21)} - {str(lost)}
     assert lake.run_number("findings") == (19 if lost == 20 else 20)
 
