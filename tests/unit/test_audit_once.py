@@ -8,7 +8,17 @@ import pytest
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import metadata_record
-from tests.unit.audit_logs import NO_OP, START_MS, TRANSACTION, Batch, audit, found, quorum, snapshot, topic
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    TRANSACTION,
+    Batch,
+    audit,
+    found,
+    quorum,
+    snapshot,
+    topic,
+)
 
 LATER = START_MS + 60_000
 
