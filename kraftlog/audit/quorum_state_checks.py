@@ -109,10 +109,12 @@ def _sets_by_file(quorum: Quorum) -> Iterator[BadRow]:
         yield from (_places_row(same, counts) for ids, same in by_ids.items() if ids != counts.ids)
         return
     groups: dict[tuple[bool, bool, object], list[VoterSet]] = defaultdict(list)
-    for one in (*voter_sources.by_quorum_state(replicas), *configured):
+    told = (*voter_sources.by_quorum_state(replicas), *configured)
+    goes_by = {one.replica: one.ids for one in told}  # its setting, else its quorum-state
+    for one in told:
         if one.ids != counts.ids:
             node, is_setting = quorum.by_label[one.replica].evidence, one.source == VOTERS
-            votes = quorum.is_voter(node) is not False
+            votes = quorum.is_voter(node) is not False or node.node_id in goes_by[one.replica]
             refused = is_setting and voter_sources.has_other_setting(node)
             groups[votes, refused, one.ids if is_setting else one.replica].append(one)
     for (votes, refused, _), same in groups.items():

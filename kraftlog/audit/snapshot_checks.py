@@ -6,7 +6,7 @@ Kafka Controller", KIP-1219, KAFKA-14238.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import chain
 
@@ -18,6 +18,7 @@ from kraftlog.audit.triage import instead_of, sound_snapshots
 from kraftlog.log import names
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import counted
+from kraftlog.quorum.joining import knows_leader_alone, stuck
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.retention import newest_ms
@@ -197,12 +198,13 @@ def _stopping(quorum: Quorum, log: LogView) -> frozenset[str]:
     action="know", over=coverage.files,
     meaning="""A file is left of a snapshot that was not finished when it was copied (.part), or of
     one that waits for its removal (.deleted). This is usual in copies of running nodes.""",
-    advice="""Nothing needs to be done. But a .part that grows in no later copy, together with
-    election_storm, points to a node that cannot fetch a snapshot within its timeout
+    advice="""Nothing needs to be done where the finding says so. A .part that grows in no later copy,
+    together with election_storm, points to a node that cannot fetch a snapshot within its timeout
     (KAFKA-19541).""",
 )  # fmt: skip
 def leftover(quorum: Quorum) -> Iterator[BadRow]:
     yield from _deleted(quorum)
+    waits = {one.log.label for one in stuck(quorum)}
     for one in quorum.every_snapshot:
         evidence = one.evidence
         if evidence.kind != names.CHECKPOINT_PART:
@@ -217,7 +219,7 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
         yield BadRow(
             one.replica,
             f"The file {evidence.name} ({size}) is a snapshot that was not finished when it was copied. "
-            "Kafka removes what is left of it at its next start: nothing needs to be done.",
+            f"Kafka removes what is left of it at its next start{_what_follows(quorum, one, waits)}.",
             one.path,
             other_replica=peer.replica if peer else None,
             evidence={
@@ -226,6 +228,15 @@ def leftover(quorum: Quorum) -> Iterator[BadRow]:
                 "idle_ms": idle,
             },
         )
+
+
+def _what_follows(quorum: Quorum, one: SnapshotView, waits: Collection[str]) -> str:
+    """What is to be done about an unfinished snapshot, whose node may need it."""
+    if knows_leader_alone(quorum, quorum.by_label[one.replica]):
+        return ", and Kafka 4 ends with an error then, as nothing else on this disk says who votes: do not start the node before it has a log folder that does"
+    if one.replica in waits:
+        return ". That does not help the node, which needs the whole snapshot: see the finding of controllers_catch_up"
+    return ": nothing needs to be done"
 
 
 def _deleted(quorum: Quorum) -> Iterator[BadRow]:

@@ -254,9 +254,12 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
                     if later is None
                     else f"That is the time of {later}, which the leader wrote before it took the snapshot: Kafka does so under load (KAFKA-20913). The time alone is no fault."
                 )
+                whose = (
+                    "the log beside it" if log.label == one.replica else f"the log of {log.label}"
+                )
                 yield BadRow(
                     one.replica,
-                    f"Snapshot {one.evidence.name} says that its last record is of {_time(stamp)}, but the log of {log.label} has {_time(newest)} at offset {one.end_offset - 1}. "
+                    f"Snapshot {one.evidence.name} says that its last record is of {_time(stamp)}, but {whose} has {_time(newest)} at offset {one.end_offset - 1}. "
                     + why,
                     one.path,
                     offset=one.end_offset - 1,

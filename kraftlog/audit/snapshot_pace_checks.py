@@ -135,7 +135,7 @@ def apart(quorum: Quorum) -> Iterator[BadRow]:
             first = close[0][0]
             yield BadRow(
                 log.label,
-                f"Too many snapshots: {len(close)} of {len(held)} on replica {log.label} follow within {CLOSE_MS // 1000} seconds and 1 MiB of log on the one before. "
+                f"Too many snapshots: {len(close)} of {len(held)} follow within {CLOSE_MS // 1000} seconds and 1 MiB of log on the one before. "
                 "Each writes the whole state anew, and no default of Kafka does so. "
                 f"Look at its {INTERVAL} and {BETWEEN}.",
                 close[-1][1].path,

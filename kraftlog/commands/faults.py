@@ -27,7 +27,7 @@ def fault_rows(quorum: Quorum) -> Iterator[Row]:
         for path, fault in _faults(replica):
             told.add(path)
             yield fault.row(path)
-        for one in replica.problems:
+        for one in (*replica.problems, *replica.unread):
             if one.path not in told:
                 kind = FaultKind.VANISHED if one.vanished else FaultKind.UNREADABLE
                 yield Fault(kind, 0, 0, one.text).row(one.path)

@@ -140,7 +140,11 @@ def boot_plan(run: Run) -> Rows:
     "election_plan",
     "copy of a voter's log at hand,",
     column("candidate", TEXT, "label of the copy that stands for election"),
-    column("can_win", BOOL, "with a majority of the voters; null: voters not at hand decide"),
+    column(
+        "can_win",
+        BOOL,
+        "with a majority of the voters; null: voters not at hand decide, or files that could not be read",
+    ),
     column("granted_by", pa.list_(TEXT), "copies that grant their vote, its own included"),
     column("refused_by", pa.list_(TEXT), "copies whose log is further"),
     column(

@@ -95,10 +95,11 @@ class Electorate(AtHand):
 
     @cached_property
     def controller_ids(self) -> frozenset[int]:
-        """The nodes that are voters, or once were: controllers, whatever they are now."""
-        logs = (one for log in self.peers for *_, one in voter_sources.log_voter_records(log))
-        snapshots = (one.voters for one in self._voters_snapshots if one.voters)
-        ids = {node for members in (*logs, *snapshots) for node, _ in members}
+        """The nodes that are voters, or once were in any history at hand: controllers, whatever they
+        are now.
+        """
+        recorded = voter_sources.every_recorded(self.peers, self._voters_snapshots)
+        ids = {node for members in recorded for node, _ in members}
         return frozenset(ids.union(self.voter_set.ids if self.voter_set else ()))
 
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:

@@ -13,7 +13,7 @@ from itertools import islice
 import numpy as np
 
 from kraftlog.log import names
-from kraftlog.log.directory import NO_SEGMENT
+from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT
 from kraftlog.log.fault import KEPT_KINDS, FaultKind
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import listed, offsets_are, voters_text
@@ -154,6 +154,17 @@ def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
         return f"at its record {record.place} ({record.type}): {record.detail}"
     bad = next(_bad_records(one.evidence.batches, one.contents), None)
     return f"Kafka cannot read on in it: {bad.text}" if bad else None
+
+
+_TO_START = (names.QUORUM_STATE, names.EPOCH_CHECKPOINT, names.PARTITION_METADATA)
+
+
+def unread_before_start(quorum: Quorum, log: LogView) -> str | None:
+    """Which file could not be read that tells whether, and with what, a node starts; and why."""
+    newest = quorum.loaded_snapshot(log.label)
+    if newest is not None and newest.evidence.problem not in (None, IS_FOLDER):
+        return f"{newest.evidence.name} could not be read ({newest.evidence.problem})"
+    return next((one.words for one in log.evidence.unread if one.kind in _TO_START), None)
 
 
 def _problems(one: ReplicaEvidence) -> Iterator[str]:

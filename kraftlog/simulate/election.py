@@ -16,7 +16,8 @@ from kraftlog.simulate.extent import Extent, SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One copy of a voter's log. `boots` is False where the node does not start with it.
+    """One copy of a voter's log. `boots` is False where the node does not start with it, None where
+    a file that could not be read would tell.
 
     `held_end_offset` is how far it holds what is committed, `electorate` are the voters that its
     own log names: it stands where it is among them, and counts their votes. `described_end` is how
@@ -29,7 +30,7 @@ class Voter:
     held_end_offset: int
     electorate: Members
     directory_id: str | None = None
-    boots: bool = True
+    boots: bool | None = True
     described_end: tuple[int, int] = (0, 0)
 
     @property
@@ -45,7 +46,7 @@ class Voter:
 @dataclass(frozen=True, slots=True)
 class Candidacy:
     """What happens if this voter stands now. `can_win` is None where voters that are not at hand
-    decide; `granted_by` has the candidate itself in it.
+    decide, or files that could not be read; `granted_by` has the candidate itself in it.
     """
 
     candidate: str
@@ -77,19 +78,20 @@ def outcomes(
         named = {node for node, _ in candidate.electorate}
         missing = len(named - present - set(dead))
         majority = len(named) // 2 + 1
-        stands = candidate.boots and candidate.counts(candidate)
+        stands = candidate.boots is not False and candidate.counts(candidate)
         others = [
             one
             for one in alive
-            if one.boots
+            if one.boots is not False
             and candidate.counts(one)
             and (one is candidate or one.voter_id != candidate.voter_id)
         ]
         granted = [one for one in others if grants(one.reach, candidate.reach)]
         refused = tuple(one.label for one in others if one not in granted)
         votes = len({one.voter_id for one in granted})
-        can_win: bool | None = stands and votes >= majority
-        if stands and votes < majority <= votes + missing:
+        sure = len({one.voter_id for one in granted if one.boots})
+        can_win: bool | None = stands and bool(candidate.boots) and sure >= majority
+        if stands and not can_win and majority <= votes + missing:
             can_win = None
         lacks = (
             candidate.held_end_offset if candidate.held_end_offset < committed_end_offset else None

@@ -19,7 +19,7 @@ from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
 from kraftlog.relations import Row
 from kraftlog.simulate.boot import Boot, start
-from kraftlog.simulate.disk import disk_of, replayed_records
+from kraftlog.simulate.disk import disk_of, replayed_records, unread_before_start
 from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
 from kraftlog.simulate.extent import Extent
 from kraftlog.simulate.fetch import Cut, Dialect, Peer, fetch_pairs, truncate
@@ -92,7 +92,7 @@ class Plans:
                 self.committed_reach(log),
                 () if self.quorum.voterless_snapshot(log) else self.quorum.electorates[log.label],
                 log.evidence.directory_id,
-                self.boots[log.label].boots,
+                None if unread_before_start(self.quorum, log) else self.boots[log.label].boots,
                 described_key(self.quorum, log),
             )
             for log in self.quorum.electors
@@ -105,7 +105,7 @@ class Plans:
         """What becomes of each copy of a voter at hand that stands for election; none of the dead does,
         nor one that would not start, unless `all_start`: it may run still, or be mended.
         """
-        voters = [replace(one, boots=one.boots or all_start) for one in self.voters]
+        voters = [replace(one, boots=all_start or one.boots) for one in self.voters]
         return outcomes(voters, self.quorum.bounds.lower, dead)
 
     def departs(self, log: LogView, leader: LogView, cut: Cut) -> int:

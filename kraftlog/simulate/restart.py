@@ -24,7 +24,6 @@ from kraftlog.audit.triage import (
     votes_left_out,
 )
 from kraftlog.log import names
-from kraftlog.log.directory import IS_FOLDER
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
 from kraftlog.quorum.committed import committed_cut, returning
 from kraftlog.quorum.copy_times import copied_before, described_alone_from
@@ -54,6 +53,7 @@ from kraftlog.quorum.shortfalls import (
     written_alone,
 )
 from kraftlog.quorum.voters import stranger_text
+from kraftlog.simulate.disk import unread_before_start
 from kraftlog.simulate.election import Candidacy
 from kraftlog.simulate.join import NO_VOTERS
 from kraftlog.simulate.plan_rows import Plans
@@ -129,7 +129,6 @@ def with_places(able: Sequence[Restart]) -> list[Restart]:
     return [*numbered, *(replace(one, order=None) for one in waits)]
 
 
-_TO_START = (names.QUORUM_STATE, names.EPOCH_CHECKPOINT, names.PARTITION_METADATA)
 _OF_THE_END = (names.INDEX, names.TIME_INDEX)
 """Files that tell whether a log once held more than it does."""
 
@@ -271,11 +270,10 @@ class _Judge:
 
     def _unread(self, log: LogView, votes: bool) -> str | None:
         """Which file could not be read on which the answer depends, and why."""
-        kinds = (*_TO_START, *_OF_THE_END) if votes else _TO_START
-        newest = self.quorum.loaded_snapshot(log.label)
-        if newest is not None and newest.evidence.problem not in (None, IS_FOLDER):
-            return f"{newest.evidence.name} could not be read ({newest.evidence.problem})"
-        return next((one.words for one in log.evidence.unread if one.kind in kinds), None)
+        found = unread_before_start(self.quorum, log)
+        if found is not None or not votes:
+            return found
+        return next((one.words for one in log.evidence.unread if one.kind in _OF_THE_END), None)
 
     def _troubles(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
         """What speaks against a restart, the worst first."""

@@ -575,14 +575,14 @@ def replace_batch(node: Node, base: int, make: Callable[[Batch], bytes]) -> int:
     raise AssertionError(f"no batch begins at offset {base}")
 
 
-def deny(monkeypatch: pytest.MonkeyPatch, *nodes: Node) -> None:
-    """The segments are there, and cannot be opened."""
-    files = [one for node in nodes for one in node.folder.glob("*.log")]
+def deny(monkeypatch: pytest.MonkeyPatch, *nodes: Node, named: str = "*.log") -> None:
+    """The segments, or other files, are there, and cannot be opened."""
+    files = [one for node in nodes for one in node.folder.glob(named)]
     opened = os.open
 
-    def refuse(path: Any, *rest: Any, **named: Any) -> int:
+    def refuse(path: Any, *rest: Any, **more: Any) -> int:
         if Path(os.fsdecode(path)) in files:
             raise PermissionError(13, "Permission denied", path)
-        return opened(path, *rest, **named)
+        return opened(path, *rest, **more)
 
     monkeypatch.setattr(os, "open", refuse)

@@ -8,7 +8,17 @@ import pytest
 
 from kraftlog.message.catalogue import spec_of
 from kraftlog.state.encode import metadata_record
-from tests.unit.audit_logs import NO_OP, START_MS, TRANSACTION, Batch, audit, found, quorum, topic
+from tests.unit.audit_logs import (
+    NO_OP,
+    START_MS,
+    TRANSACTION,
+    Batch,
+    audit,
+    found,
+    quorum,
+    snapshot,
+    topic,
+)
 
 LATER = START_MS + 60_000
 
@@ -72,6 +82,16 @@ def test_an_open_transaction_is_told_once(tmp_path: Path) -> None:
     (one,) = found(audit(tmp_path), "transactions_well_formed")
     assert one.severity == "info"
     assert one.row.evidence["replicas"] == ["1", "2", "3"]
+
+
+def test_a_time_that_equal_snapshots_tell_wrongly_is_told_in_equal_words(tmp_path: Path) -> None:
+    """So that they stand once, with the names of all: each speaks of the log beside it."""
+    for node in quorum(tmp_path):
+        node.checkpoint(6, 1).write_bytes(snapshot([], 1, START_MS + 5000))
+    told = found(audit(tmp_path), "snapshot_timestamp_agrees")
+    assert [one.row.replica for one in told] == ["1", "2", "3"]
+    (message,) = {one.row.message for one in told}
+    assert ", but the log beside it has 2023-11-14 22:13:23.000 UTC at offset 5." in message
 
 
 def level(number: int) -> bytes:

@@ -408,6 +408,24 @@ def test_a_log_that_cannot_be_read_is_not_an_empty_one(
     assert (elections["2"]["granted_by"], elections["2"]["refused_by"]) == (["2"], ["3"])
 
 
+@pytest.mark.parametrize("name", ["quorum-state", "*.checkpoint"])
+def test_whether_a_voter_wins_that_may_start_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A file that its node may read well: 1 may stand and vote. What could not be read is a row."""
+    nodes = quorum(tmp_path)
+    nodes[2].append(Batch(12, 2, (NO_OP,)))
+    deny(monkeypatch, nodes[0], named=name)
+    *_, elections = plans(tmp_path)
+    told = {one: (row["can_win"], row["granted_by"]) for one, row in elections.items()}
+    assert told == {"1": (None, ["1", "2"]), "2": (None, ["1", "2"]), "3": (True, ["1", "2", "3"])}
+    deny(monkeypatch, *nodes[:2], named=name)
+    assert {row["can_win"] for row in plans(tmp_path)[-1].values()} == {None}
+    found = fault_rows(collected([str(tmp_path)], load_options()))
+    paths = [str(path) for node in nodes[:2] for path in node.folder.glob(name)]
+    assert [(row["fault"], row["path"]) for row in found] == [("unreadable", one) for one in paths]
+
+
 def test_who_waits_for_a_vote_of_a_log_that_cannot_be_read_may_win(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -917,7 +917,7 @@ def often(**values: object) -> Damage:
 
 for setting in ("metadata_log_max_snapshot_interval_ms", BETWEEN):
     fault(
-        "snapshot_not_too_often", "info", "1", 6, says="3 of 4 on replica 1 follow within 60",
+        "snapshot_not_too_often", "info", "1", 6, says="Too many snapshots: 3 of 4 follow within 60",
         sound=often(**{setting: 1000}),
     )(often(node_id=1))  # fmt: skip
 

@@ -271,6 +271,14 @@ def ends_at_its_start(nodes: list[Node]) -> None:
     never_arrives(nodes)
 
 
+fault(
+    "snapshot_leftover", "info", "3", says="That does not help the node, which needs the whole snapshot",
+)(never_arrives)  # fmt: skip
+fault(
+    "snapshot_leftover", "info", "3", says="nothing else on this disk says who votes: do not start",
+)(ends_at_its_start)  # fmt: skip
+
+
 @fault(
     "controllers_catch_up", "warning", "3", 0, says="is 5 epochs above every log",
     sound=lambda nodes: joiner(nodes[2]),

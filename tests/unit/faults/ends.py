@@ -762,6 +762,30 @@ def _(nodes: list[Node]) -> None:
         broker.quorum_state(leaderId=1, leaderEpoch=4)
 
 
+def _begun_anew(nodes: list[Node]) -> None:
+    """Node 1 alone is a quorum that was begun anew: the others are controllers of the old one, and
+    vote by their own settings.
+    """
+    anew = [_alone(0, 9, 1), *(Batch(at, 9, (NO_OP,), None, LATER) for at in range(1, 20))]
+    nodes[0].checkpoint(6, 1).unlink()
+    nodes[0].segment(6).unlink()
+    nodes[0].segment(0).write_bytes(b"".join(one.raw() for one in anew))
+    nodes[0].epochs([(9, 0)])
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=9, currentVoters=[{"voterId": 1}])
+
+
+fault(
+    "committed_data_consistent", "critical", "2", 0,
+    says="and find out which one the brokers follow. Never start nodes of both sides together",
+    also="committed_data_consistent",
+)(_begun_anew)  # fmt: skip
+fault(
+    "voter_sets_agree", "warning", "2",
+    says="A majority of the first is 2 and 3, and a majority of the second is 1. They share no",
+    also="committed_data_consistent",
+)(_begun_anew)  # fmt: skip
+
+
 LOST_THERE = topic("theirs", 77)
 """What one of two histories holds, and the other does not."""
 

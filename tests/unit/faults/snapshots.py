@@ -409,7 +409,7 @@ def _three(nodes: list[Node]) -> None:
     _snapshots(nodes[0], {end: START_MS + 1000 * (end - 3) for end in (7, 8)})
 
 
-@fault("snapshot_not_too_often", "info", "1", 6, says="3 of 4 on replica", sound=_three)
+@fault("snapshot_not_too_often", "info", "1", 6, says="3 of 4 follow", sound=_three)
 def _(nodes: list[Node]) -> None:
     _three(nodes)
     _snapshots(nodes[0], {9: START_MS + 6000})
