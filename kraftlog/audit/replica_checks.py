@@ -18,6 +18,7 @@ from kraftlog.audit.triage import (
     fetch_again,
     put_in_place,
     replacement,
+    then_few,
     votes_left_out,
 )
 from kraftlog.plain import listed, numbers, offsets_text, sentence, voters_text
@@ -328,8 +329,7 @@ def _start_first(quorum: Quorum, lacking: LogView, them: str) -> str:
     waiting = [one for one in quorum.electors if one.label in after]
     never = [called(quorum, one) for one in waiting if leads_alone(quorum, one)]
     late = [called(quorum, one) for one in waiting if not leads_alone(quorum, one)]
-    rest = f"the rest, {listed(late)} among them," if late else "the rest"
-    todo = f"start {called(quorum, first)} first, then only as many others as make a majority with it, and {rest} when it leads"
+    todo = f"start {called(quorum, first)} first{then_few(late)}"
     out = f" Leave {listed(never)} out of it, by its own finding." if never else ""
     return f"If the voters are down, {todo}.{out}{_held_beyond(quorum, first)}"
 
@@ -401,11 +401,11 @@ def _excused_words(quorum: Quorum, log: LogView, lacks_from: int, them: str) -> 
         return (
             f"{copied}: if it runs, it has fetched {them} since. {_never_with_its_log(quorum, log)}"
         )
-    then = ", and it when another one leads" if log.label in after_a_leader(quorum) else ""
+    late = ("this one",) if log.label in after_a_leader(quorum) else ()
     who = called(quorum, (whole or held)[0])
     settled = "" if whole else f"do what is told of {who}, which holds {them}, and "
-    first = f"{settled}start {who if whole else 'that one'} first"
-    return f"{copied}: if it runs, it has fetched {them} since; if it is down, {first}{then}."
+    first = f"{settled}start {who if whole else 'that one'} first{then_few(late)}"
+    return f"{copied}: if it runs, it has fetched {them} since. If it is down, {first}."
 
 
 def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:
@@ -458,7 +458,7 @@ def _alone_row(quorum: Quorum, alone: WrittenAlone) -> BadRow:
         alone.log.label,
         f"Of all voters {who} alone holds {offsets_text(alone.start, end)}, written over {alone.seconds} s in one epoch. "
         "Since Kafka 3.7 a leader stops soon where no majority follows it: other voters have lost that, or were copied too early. "
-        "Copy all voters again. If all are down, keep their folders, and start this one first.",
+        f"Copy all voters again. If all are down, keep their folders, and start this one first{then_few()}.",
         offset=alone.start,
         end_offset=end,
         severity="warning",

@@ -7,7 +7,7 @@ what to do. Source: the triage of corrupt ranges.
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from kraftlog.audit.check import ActionKey, BadRow
 from kraftlog.audit.grouping import unfit_snapshots
-from kraftlog.plain import natural, offsets_text, sentence, some
+from kraftlog.plain import listed, natural, offsets_text, sentence, some
 from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
@@ -27,6 +27,15 @@ from kraftlog.quorum.shortfalls import (
     led_beyond,
 )
 from kraftlog.quorum.snapshots import SnapshotView
+
+
+def then_few(late: Sequence[str] = (), *, are_many: bool = False) -> str:
+    """What stands behind "start this one first": the others, where they are a majority without it,
+    would elect one of themselves if they all started beside it. The `late` are named among the rest.
+    """
+    them, who = ("them", "one of them") if are_many else ("it", "it")
+    rest = f"the rest, {listed(late)} among them," if late else "the rest"
+    return f", then only as many others as make a majority with {them}, and {rest} when {who} leads"
 
 
 def offsets_of(log: LogView, segment: int, position: int) -> tuple[int, int | None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kraftlog.audit.loss_words import NAMES_SHOWN, list_words, lost_lists
-from kraftlog.audit.triage import head
+from kraftlog.audit.triage import head, then_few
 from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped
@@ -224,7 +224,8 @@ def _order(rows: Sequence[Row]) -> str | None:
     )
     first = [row["who"] for row in able if IF_DOWN_FIRST in row["reason"]]
     is_first = [row["who"] for row in able[: len(first)]] == first
-    down = "" if is_first else f" If all are down already, start {nodes_text(first)} first."
+    few = then_few(are_many=len(first) > 1)
+    down = "" if is_first else f" If all are down already, start {nodes_text(first)} first{few}."
     return f"Restart one at a time, in this order, and wait until each has caught up: {told}.{down}"
 
 

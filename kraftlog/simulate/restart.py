@@ -21,6 +21,7 @@ from kraftlog.audit.triage import (
     intact_elsewhere,
     may_be_emptied,
     replicas_text,
+    then_few,
     votes_left_out,
 )
 from kraftlog.log import names
@@ -318,7 +319,7 @@ class _Judge:
         yield from self._short(log, votes)
         alone = self._alone_beside_lost(log) if votes else None
         if alone is not None:
-            why = f"what it holds from offset {alone} on may have been committed, and others seem to have lost it; if it is down already, start it first"
+            why = f"what it holds from offset {alone} on may have been committed, and others seem to have lost it; if it is down already, start it first{then_few()}"
             yield Safety.UNKNOWN, why, None
 
     def _short(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
@@ -363,8 +364,8 @@ class _Judge:
             holder, start, seconds = self._written_alone
             held = offsets_text(start, holder.end_offset)
             who = "it" if holder is log else called(self.quorum, holder)
-            first = "; if it is down already, start it first" if holder is log else ""
-            why = f"of all voters {who} alone holds {held}, written over {seconds} s, and a leader stops soon where no majority follows: that is {again}{first}"
+            down = f"; if it is down already, start it first{then_few()}" if holder is log else ""
+            why = f"of all voters {who} alone holds {held}, written over {seconds} s, and a leader stops soon where no majority follows: that is {again}{down}"
             yield Safety.UNKNOWN, why, None
         vote = forgotten_vote(self.quorum, log)
         if vote is not None:
@@ -519,7 +520,7 @@ class _Judge:
             lacks = self._elected_without(one.candidate)
             if lacks is not None and log.label in one.refused_by:
                 other = called(self.quorum, self.quorum.by_label[one.candidate])
-                todo = "if it is down already, start it first"
+                todo = f"if it is down already, start it first{then_few()}"
                 if self.quorum.fork_starts:
                     todo = _ONE_HISTORY
                 elif (beside := undecided_beside(self.quorum, log)) is not None:
@@ -612,8 +613,8 @@ class _Judge:
         if log.label in self._excused and self._whole:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
             copied = f"it was copied, or last written, before offset {lacks}"
-            then = ", and it when another one leads" if log.label in self._late else ""
-            if_down = f"{IF_DOWN} start {first} first{then}"
+            late = ("this one",) if log.label in self._late else ()
+            if_down = f"{IF_DOWN} start {first} first{then_few(late)}"
             if leads_alone(self.quorum, log):
                 if_down = f"{IF_DOWN} do not start it with this log, which names no other voter, so that it leads at once"
             return f"{lost} if it runs: {copied}, and has fetched that since{unseen}{if_down}{self._meanwhile(log)}"
@@ -629,11 +630,11 @@ class _Judge:
             untold = f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
             meanwhile = self._meanwhile(log)
             but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
-            why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}"
+            why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}{then_few()}"
             if self.quorum.fork_starts:
                 why = f"nothing that is known to be committed is lost{but} {_ONE_HISTORY}"
             elif (down := self._why_down(log)) is not None:
-                why = f"nothing that is known to be committed is lost; {down}, and no majority holds {held}: start it first"
+                why = f"nothing that is known to be committed is lost; {down}, and no majority holds {held}: start it first{then_few()}"
             return why + untold if missing else why
         return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
 

@@ -91,6 +91,8 @@ from tests.unit.faults.replica import elected_1
 from tests.unit.faults.state import ONE_DIRECTORY
 from tests.unit.faults.table import AT, FAULTS, LATER
 
+THEN_FEW = ", then only as many others as make a majority with it, and the rest when it leads"
+
 
 def model_of(root: Path) -> Quorum:
     collector = Collector(LIMITS, Redactor(b"k" * 32))
@@ -215,7 +217,7 @@ def test_what_is_committed_may_be_on_no_voter_but_one(tmp_path: Path) -> None:
     one = answers(tmp_path)["1"]
     assert (one.safety, one.needs, one.order) == (Safety.UNKNOWN, (2,), None)
     assert one.reason == (
-        "what it holds from offset 8 on may have been committed, and others seem to have lost it; if it is down already, start it first"
+        f"what it holds from offset 8 on may have been committed, and others seem to have lost it; if it is down already, start it first{THEN_FEW}"
     )
 
 
@@ -503,7 +505,7 @@ def test_a_node_with_a_new_disk_is_no_ghost_while_its_removal_may_not_be_committ
         return
     assert ghosts == []
     assert told["1"].endswith(
-        "wait until another voter holds offsets 13 to 16 as well, or start it first if it is down already"
+        f"wait until another voter holds offsets 13 to 16 as well, or start it first if it is down already{THEN_FEW}"
     )
     shutil.rmtree(nodes[1].home)
     assert answers(tmp_path)["1"].reason.endswith(
@@ -795,7 +797,7 @@ def test_what_a_voter_would_be_elected_without_is_named(tmp_path: Path, starts: 
     }  # fmt: skip
     assert (rows["1"]["order"], rows["1"]["reason"]) == (
         None,
-        "while it is down, controller 2 could be elected without what is committed from offset 6 on; if it is down already, start it first",
+        f"while it is down, controller 2 could be elected without what is committed from offset 6 on; if it is down already, start it first{THEN_FEW}",
     )
 
 
@@ -1034,7 +1036,7 @@ def test_what_one_voter_alone_holds_is_to_be_on_another_one_first(tmp_path: Path
     nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER))
     assert told(tmp_path, "2") == (
         Safety.SAFE,
-        "nothing that is known to be committed is lost; but wait until another voter holds offsets 12 to 13 as well, or start it first if it is down already",
+        f"nothing that is known to be committed is lost; but wait until another voter holds offsets 12 to 13 as well, or start it first if it is down already{THEN_FEW}",
         None,
     )
     nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
@@ -1058,11 +1060,11 @@ def test_who_was_stopped_with_what_it_alone_holds_starts_first(
     assert {one.safety for one in found.values()} == {Safety.SAFE}
     assert [*found] == (["2", "1", "3"] if is_closed else ["1", "3", "2"])
     order = answer_of(list(rows_of(tmp_path).values()), None, []).order or ""
-    down = " If all are down already, start controller 2 first."
+    down = f" If all are down already, start controller 2 first{THEN_FEW}."
     assert order.endswith(down) != is_closed
     lost = "nothing that is known to be committed is lost; "
-    waits = "but wait until another voter holds offset 12 as well, or start it first if it is down already"
-    first = "it was stopped, and no majority holds offset 12: start it first"
+    waits = f"but wait until another voter holds offset 12 as well, or start it first if it is down already{THEN_FEW}"
+    first = f"it was stopped, and no majority holds offset 12: start it first{THEN_FEW}"
     assert found["2"].reason == lost + (first if is_closed else waits)
 
 
@@ -1074,7 +1076,7 @@ def test_who_is_to_wait_for_another_voter_is_not_the_first_of_them(tmp_path: Pat
     assert [*found] == ["3", "1", "2"], "node 2 leads"
     assert "if it is down, start controller 1 first" in found["3"].reason
     order = answer_of(list(rows_of(tmp_path).values()), None, []).order or ""
-    assert order.endswith("If all are down already, start controller 1 first.")
+    assert order.endswith(f"If all are down already, start controller 1 first{THEN_FEW}.")
 
 
 def test_who_is_to_wait_for_another_voter_is_not_the_first_of_all(tmp_path: Path) -> None:
@@ -1117,7 +1119,10 @@ def test_no_leader_writes_alone_for_longer_than_copying_takes(
         again = "that is lost, or the voters were copied too early: copy them again"
         why = f"alone holds offsets 12 to 13, written over 60 s, and a leader stops soon where no majority follows: {again}"
         assert found["1"].reason == found["3"].reason == f"of all voters controller 2 {why}"
-        assert found["2"].reason == f"of all voters it {why}; if it is down already, start it first"
+        assert (
+            found["2"].reason
+            == f"of all voters it {why}; if it is down already, start it first{THEN_FEW}"
+        )
     shutil.rmtree(nodes[0].home)
     assert {one.safety for one in answers(tmp_path).values()} == {Safety.SAFE}
 
@@ -1460,10 +1465,10 @@ def test_who_holds_what_copies_or_disks_lack_starts_first(tmp_path: Path) -> Non
     assert {label: (one.safety, one.order) for label, one in found.items()} == {
         "1": (Safety.SAFE, 1), "2": (Safety.SAFE, 3), "3": (Safety.SAFE, 2),
     }  # fmt: skip
-    why = "nothing is lost if it runs: it was copied, or last written, before offset 6, and has fetched that since; if it is down, start controller 1 first"
+    why = f"nothing is lost if it runs: it was copied, or last written, before offset 6, and has fetched that since; if it is down, start controller 1 first{THEN_FEW}"
     only = "; but while the node is down the others are a majority only with voter 3, which must have caught up first"
-    leads = ", and it when another one leads"
-    assert (found["2"].reason, found["3"].reason) == (why + leads + only, why), "node 2 leads"
+    late = why.replace("the rest when", "the rest, this one among them, when")
+    assert (found["2"].reason, found["3"].reason) == (late + only, why), "node 2 leads"
 
 
 def test_whose_own_log_names_no_other_voter_does_not_start_with_it(tmp_path: Path) -> None:
@@ -1494,7 +1499,7 @@ def test_who_is_elected_by_fewer_starts_when_another_one_leads(tmp_path: Path) -
     for node in nodes:
         node.checkpoint(6, 1).write_bytes(three)
     found = answers(tmp_path)
-    late = "if it is down, start controller 1 first, and it when another one leads"
+    late = "if it is down, start controller 1 first, then only as many others as make a majority with it, and the rest, this one among them, when it leads"
     assert [late in found[one].reason for one in "123"] == [False, True, True]
 
 
@@ -1678,7 +1683,7 @@ def test_who_did_not_keep_up_waits_for_nobody_with_what_it_alone_holds(tmp_path:
     rows = ((one, ZERO_UUID, 12, NOW, NOW) for one in (2, 3))
     described(tmp_path, *rows, (1, ZERO_UUID, 11, NOW - 60_000, NOW - 60_000))
     one = beside_the_leader(tmp_path)["1"]
-    why = "it did not keep up with the leader when that was described, and no majority holds offset 12: start it first"
+    why = f"it did not keep up with the leader when that was described, and no majority holds offset 12: start it first{THEN_FEW}"
     told = f"nothing that is known to be committed is lost; {why}"
     assert (one.order, one.reason) == (1, told)
 

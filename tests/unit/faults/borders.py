@@ -496,7 +496,7 @@ def cut_at(ms: int) -> Damage:
 
 fault(
     "voter_holds_committed_data", "info", "2", 6, sound=on_its_disks,
-    says="if it runs, it has fetched them since; if it is down, start controller 1 first, and it when another one leads.",
+    says="If it is down, start controller 1 first, then only as many others as make a majority with it, and the rest, this one among them",
 )(cut_at(START_MS + 3_999))  # fmt: skip
 fault(
     "voter_holds_committed_data", "critical", "3", 6, sound=on_its_disks,
@@ -506,7 +506,7 @@ fault(
 
 @fault(
     "voter_holds_committed_data", "info", "2", 6, also="batch_crc_valid",
-    says="if it is down, do what is told of controller 1, which holds them, and start that one first, and it when",
+    says="If it is down, do what is told of controller 1, which holds them, and start that one first, then only as many others as make a majority with it",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Kafka 4.1.1 elected one of the others where they were started first, and 73 batches were lost."""
