@@ -144,7 +144,8 @@ def _piece(
         "header_count": repeated(0, count),
         **{name: _nulls(name, sharable(count)).slice(0, count) for name in _NONE},
     }
-    return pa.RecordBatch.from_pydict(columns, schema=row_schema(spec.type))
+    schema = row_schema(spec.type)
+    return pa.RecordBatch.from_arrays([columns[one] for one in schema.names], schema=schema)
 
 
 _KINDS = {one.name: one.type for one in relations.ENVELOPE}
