@@ -229,7 +229,7 @@ def _traffic(chosen: argparse.Namespace, cluster: Cluster) -> Traffic:
 
 
 def serving_rows(
-    quorum: Quorum, offset: int, policy: Policy = Policy.LATEST, fetched_epoch: int | None = None
+    quorum: Quorum, offset: int, policy: Policy, fetched_epoch: int | None
 ) -> Iterator[Row]:
     """The four cases of KIP-392 for each copy of the metadata log, and what a reader does then.
     KRaft itself lets only its leader answer; the high watermark is the lower committed bound where

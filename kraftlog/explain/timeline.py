@@ -261,7 +261,7 @@ History = Callable[[Subject], tuple[KnownHistory, Iterator[Moment]]]
 def first_told(
     subjects: Sequence[Subject],
     history: History,
-    between: tuple[int | None, int | None] = (None, None),
+    between: tuple[int | None, int | None],
     accesses: Iterable[Access] = (),
 ) -> tuple[Subject, Iterator[Entry] | None]:
     """The first subject of which there is anything to tell, and its timeline; else the last, and

@@ -23,8 +23,8 @@ from kraftlog.tables.spec import REPLICAS
 
 
 def run_job(name: str) -> int:
-    """Run one job by the arguments of this process; returns the exit code: 0, 1 for findings at or above `fail_on`, 2 where it could
-    not do its work.
+    """Run one job by the arguments of this process; returns the exit code: 0, 1 for findings at or
+    above `fail_on`, 2 where it could not do its work.
     """
     words, debug = without_debug(sys.argv[1:])
 

@@ -73,7 +73,7 @@ def run_of(batches: Batches, after: After, below: int | None = None) -> Continua
 
 
 def whole_batches(
-    records: bytes, leader_epoch: int, after: After, below: int | None = None
+    records: bytes, leader_epoch: int, after: After, below: int
 ) -> WholeBatches | None:
     """The batches of an answer that end at or below an offset; None where there are none.
 

@@ -122,7 +122,7 @@ def _place(row: Row) -> tuple[int, int, str]:
     return _ROLES.get(row["role"], 2), 1 << 31 if node is None else node, row["replica"]
 
 
-def names_of(replicas: Iterable[Row], restart: Iterable[Row] = ()) -> dict[str, str]:
+def names_of(replicas: Iterable[Row], restart: Iterable[Row]) -> dict[str, str]:
     """The replicas as a person calls them, by their labels: controller 2, broker 12 (eu-west/blue),
     or the label. A folder that is named by its node is not named again, but where two are. What the
     rows of a restart call them comes first: a controller may be an observer.

@@ -54,7 +54,7 @@ def jars_folder() -> Path | None:
     return JARS_FOLDER if JARS_FOLDER.is_dir() else None
 
 
-def jars_below(folder: Path, kind: str = DELTA) -> Path:
+def jars_below(folder: Path, kind: str) -> Path:
     """Where in a folder of jars those of a kind lie: Delta's directly, others in their own."""
     return folder if kind == DELTA else folder / kind
 

@@ -34,13 +34,13 @@ splits.
 """
 
 
-def limits_of(options: Options, redactor: Redactor | None = None) -> Limits:
+def limits_of(options: Options, redactor: Redactor) -> Limits:
     """How files are read by the options; batches are named under the redactor's key."""
     return Limits(
         options.window_size_bytes,
         options.batch_limit_bytes,
         options.decompress_limit_bytes,
-        None if redactor is None else redactor.id_key,
+        redactor.id_key,
         options.verify,
     )
 

@@ -63,7 +63,7 @@ class Passes:
         self.splits = plan_splits(record_files(find_replicas([str(root)])), SPLIT_SIZE)
         self.bins = [list(range(len(self.splits)))]
         self.lake = Lake(str(lake))
-        self.limits = limits_of(OPTIONS)
+        self.limits = limits_of(OPTIONS, redactor_of(OPTIONS))
         found = scan_bin(self.splits, self.bins, self.limits, self.lake, 0)
         self.scanned: list[ScannedFile] = list(found)
 
