@@ -138,14 +138,19 @@ def header(quorum: Quorum) -> Iterator[BadRow]:
     for snapshot in quorum.every_snapshot:
         batches = snapshot.evidence.batches
         span = batches.last_offsets - batches.base_offsets + 1
-        wrong = np.flatnonzero(batches.crc_valid & (span != batches.record_counts))
+        counts = batches.record_counts
+        wrong = np.flatnonzero(batches.crc_valid & ((span != counts) | (counts < 1)))
         for row, more in capped(wrong.tolist()):
-            count = int(batches.record_counts[row])
+            count = int(counts[row])
+            what = (
+                f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says {counted(count, 'record')} and has offsets for {int(span[row]):,}."
+                if int(span[row]) != count
+                else f"A batch in {snapshot.evidence.name} holds no record, and Kafka takes none without one."
+            )
             use, asks = _use_of(quorum, snapshot)
             yield BadRow(
                 snapshot.replica,
-                f"The header of a batch in {snapshot.evidence.name} contradicts itself: it says {counted(count, 'record')} and has offsets for {int(span[row]):,}. "
-                f"{use}{and_more(more)}",
+                f"{what} {use}{and_more(more)}",
                 snapshot.path,
                 int(batches.positions[row]),
                 severity=_severity_in(snapshot),

@@ -167,6 +167,8 @@ class SnapshotView:
         """
         if not self.evidence.batches.crc_valid.all():
             return "a batch's CRC is wrong"
+        if self._empty_batches:
+            return "a batch in it holds no record"
         noticed = (
             fault.detail
             for fault in self.evidence.faults
@@ -174,6 +176,12 @@ class SnapshotView:
         )
         without = None if self.starts_with_header else "it does not begin with a snapshot header"
         return next(noticed, without)
+
+    @property
+    def _empty_batches(self) -> list[int]:
+        """The rows of whole batches without a record: Kafka's Batch.data takes none (4.3.1, 4.4.0)."""
+        batches = self.evidence.batches
+        return np.flatnonzero(batches.crc_valid & (batches.record_counts < 1)).tolist()
 
     def _is_taken_for_the_end(self, fault: Fault) -> bool:
         is_short = fault.kind == FaultKind.TORN_BATCH or fault.size_bytes < PREFIX_SIZE
@@ -209,6 +217,9 @@ class SnapshotView:
             base = int(batches.base_offsets[row])
             told = f"the CRC-32C of the batch at offset {base} is wrong"
             found.append((int(batches.positions[row]), str(FaultKind.BATCH_CRC), told))
+        for row in self._empty_batches[:1]:
+            told = f"the batch at offset {int(batches.base_offsets[row])} holds no record"
+            found.append((int(batches.positions[row]), str(FaultKind.RECORD_COUNT), told))
         for row in np.flatnonzero(batches.content != UNREMARKABLE).tolist():
             if (issue := self._breaks(row)) is not None:
                 found.append((int(batches.positions[row]), issue.kind, issue.text))

@@ -47,6 +47,16 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "batch_header_valid", "critical", "1",
+    says="A batch in 00000000000000000006-0000000001.checkpoint holds no record, and Kafka takes none",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Its header agrees with itself. Kafka 4.3.1 and 4.4.0: "Batch must contain at least one record"."""
+    empty = Batch(0, 1, (), None, START_MS)
+    nodes[0].checkpoint(6, 1).write_bytes(snapshot([*STORED, empty], 1, START_MS + 3000))
+
+
+@fault(
     "batch_header_valid", "critical", "1", position=FIRST, says="its CRC proves the records whole"
 )
 def _(nodes: list[Node]) -> None:
