@@ -16,6 +16,7 @@ from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import (
     called,
     fetch_again,
+    instead_of_waiting,
     put_in_place,
     replacement,
     then_few,
@@ -401,6 +402,8 @@ def _excused_words(quorum: Quorum, log: LogView, lacks_from: int, them: str) -> 
         return (
             f"{copied}: if it runs, it has fetched {them} since. {_never_with_its_log(quorum, log)}"
         )
+    if (todo := instead_of_waiting(quorum, log)) is not None:
+        return f"{copied}: if it runs, it has fetched {them} since. If it is down, {todo}."
     late = ("this one",) if log.label in after_a_leader(quorum) else ()
     who = called(quorum, (whole or held)[0])
     settled = "" if whole else f"do what is told of {who}, which holds {them}, and "

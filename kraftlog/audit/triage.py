@@ -278,7 +278,13 @@ def instead_of_waiting(quorum: Quorum, log: LogView) -> str | None:
     """
     late, best = after_a_leader(quorum), replacement(quorum, log)
     held = quorum.holders.values()
-    able = [copies for copies in held if any(one.label not in late for one in copies)]
+    able = [
+        copies
+        for copies in held
+        if any(
+            one.label not in late and not (one.is_empty or one.unread_segments) for one in copies
+        )
+    ]
     if log.label not in late or len(able) >= quorum.bounds.majority or best is None:
         return None
     return f"{put_in_place(log, best)}, as nobody can lead without it"

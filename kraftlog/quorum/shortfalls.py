@@ -199,6 +199,13 @@ def excused_winners(quorum: Quorum) -> dict[str, int]:
     }
 
 
+def elects_excused(quorum: Quorum, log: LogView) -> bool:
+    """Whether a node that counts no more votes for one of these, by what both of their logs tell."""
+    excused, node = excused_winners(quorum), log.evidence.node_id
+    winning = (one for one in candidates(quorum) if one.wins and one.log.label in excused)
+    return any(node in one.granting for one in winning)
+
+
 def is_set_back(quorum: Quorum, log: LogView) -> bool:
     """Whether other nodes still follow one as their leader, which its copy knows nothing of: if its
     disk is as old, the first answer of theirs ends it. Source: KafkaRaftClient.hasConsistentLeader.

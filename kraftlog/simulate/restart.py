@@ -43,6 +43,7 @@ from kraftlog.quorum.shortfalls import (
     after_a_leader,
     alone_from,
     beyond_voters,
+    elects_excused,
     excused_winners,
     forgotten_vote,
     has_lost_its_end,
@@ -608,19 +609,21 @@ class _Judge:
             lost = "nothing that is known to be committed is lost"
             unseen = "; whether it holds a tail of its own cannot be seen, as no log of a newer epoch at hand reaches down to it"
         if not votes:
-            return f"{lost}; what is missing comes from the leader{unseen}"
+            when = f"{IF_DOWN} start it when another one leads"
+            if_down = when if elects_excused(self.quorum, log) else ""
+            return f"{lost}; what is missing comes from the leader{unseen}{if_down}"
         if log.label in self._excused and self._whole:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
             copied = f"it was copied, or last written, before offset {lacks}"
             late = ("this one",) if log.label in self._late else ()
-            if_down = f"{IF_DOWN} start {first} first{then_few(late)}"
+            todo = instead_of_waiting(self.quorum, log) or f"start {first} first{then_few(late)}"
+            if_down = f"{IF_DOWN} {todo}"
             if leads_alone(self.quorum, log):
                 if_down = f"{IF_DOWN} do not start it with this log, which names no other voter, so that it leads at once"
             return f"{lost} if it runs: {copied}, and has fetched that since{unseen}{if_down}{self._meanwhile(log)}"
         if end < lower:
-            is_late = log.label in self._late
             todo = instead_of_waiting(self.quorum, log) or "start it when another one leads"
-            if_down = is_late * f"{IF_DOWN} {todo}"
+            if_down = f"{IF_DOWN} {todo}" if log.label in self._late else ""
             return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{if_down}{self._meanwhile(log)}"
         alone = alone_from(self.quorum, log)
         if alone is not None:

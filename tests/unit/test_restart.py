@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import struct
 from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,7 @@ from tests.unit.audit_logs import (
     unregister_broker,
     uuid_text,
     voters_batch,
+    voters_record,
 )
 from tests.unit.faults.borders import (
     cut_at,
@@ -1537,6 +1539,31 @@ def test_whose_own_log_names_no_other_voter_does_not_start_with_it(tmp_path: Pat
     never = "; if it is down, do not start it with this log, which names no other voter, so that it leads at once"
     assert (never in found["3"].reason, never in found["1"].reason) == (True, False)
     assert "start controller" not in found["3"].reason
+
+
+def test_a_voters_former_disk_elects_who_is_as_old(tmp_path: Path) -> None:
+    """Kafka 4.3.1: voter 3 had its disk replaced, and the one of before put back; it elected an old
+    disk of 2, and 160 committed offsets were cut from 1. As 2 led, and 1 follows it, it ends at each
+    start; with the log folder of 1 both went on.
+    """
+    nodes = behind_a_snapshot(tmp_path)
+    replaced = voters_record([(1, 1), (2, 2), (3, 99)], (0, 1), "CONTROLLER")
+    nodes[0].append(Batch(12, 2, (replaced,), (struct.pack(">hh", 0, 6),), LATER))
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for node in nodes:
+        before = snapshot(stored, 1, START_MS + 3_000, voters=[1, 2, 3])
+        node.checkpoint(6, 1).write_bytes(before)
+    reasons = {label: one.reason for label, one in answers(tmp_path).items()}
+    todo = "put the log folder of replica 1 in the place of its own, with the quorum-state that is in it, as nobody can lead without it"
+    assert f"; if it is down, {todo}" in reasons["2"]
+    assert reasons["3"].endswith("; if it is down, start it when another one leads")
+    result = audit(tmp_path)
+    (disk,) = found(result, "voter_directories_agree")
+    assert "remove the voter (3, " in disk.row.message
+    assert "put directory.id=" not in disk.row.message, "its own records name it with this disk"
+    lacking = found(result, "voter_holds_committed_data")
+    told = [one.row.message for one in lacking if one.row.replica == "2"]
+    assert f"If it is down, {todo}." in told[0]
 
 
 def test_who_is_elected_by_fewer_starts_when_another_one_leads(tmp_path: Path) -> None:
