@@ -29,7 +29,7 @@ from kraftlog.quorum.joining import busiest_hour, longest_gap, unelected
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import VOTER_SET, VOTERS
-from kraftlog.quorum.shortfalls import forgotten_vote
+from kraftlog.quorum.shortfalls import forgotten_vote, is_only_voter
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, members_text
 
@@ -326,8 +326,9 @@ def _voters_states(quorum: Quorum) -> Coverage:
     part, by the log of another copy; or it holds another vote of that election's epoch, which Kafka
     never changes. A voter that has forgotten its vote could vote twice in one epoch. Of a node that
     does not vote because the voter set names another disk of it, a missing file is told too, as
-    information. So is that of a node without a log, where no election at hand had its vote and the
-    others decide without it: mostly it has not started since it was formatted.""",
+    information. So is one of a voter beside which nobody else votes, and that of a node without a
+    log, where no election at hand had its vote and the others decide without it: mostly it has not
+    started since it was formatted.""",
     advice="""Copy the file as well, if it was only left out of the copy. Copy the node again, if
     that was done before the election. If it is missing on the
     node, let the node join anew with an empty log folder, while a majority of the other voters is
@@ -341,7 +342,8 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
         file = replica.quorum_state
         if file.unread if file is not None else replica.unlisted:
             continue
-        if file is not None and file.value is None:
+        cannot_start = file is not None and file.value is None
+        if file is not None and cannot_start:
             problem = f"cannot be read ({file.problem}), and Kafka does not start with it"
         elif not quorum.is_voter(replica):
             is_whole = not (log.is_empty or replica.is_pulled)
@@ -383,6 +385,7 @@ def quorum_state(quorum: Quorum) -> Iterator[BadRow]:
             f"The quorum-state of node {replica.node_id} {problem}. "
             f"{restore_vote(quorum, log, 'A voter that has forgotten its vote could vote twice in one epoch.')}",
             file.path if file else None,
+            severity="info" if is_only_voter(quorum, log) and not cannot_start else None,
             evidence={"problem": problem},
         )
 

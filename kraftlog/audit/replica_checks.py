@@ -16,6 +16,7 @@ from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import (
     called,
     fetch_again,
+    instead_of_waiting,
     put_in_place,
     replacement,
     then_few,
@@ -256,7 +257,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
             text += " It led the epoch in which its log ends, and others hold more of that: see log_end_lost before you start it."
         elif one.log.label in too_few:
             severity = "warning"
-            text += f" {_too_few_words(quorum, too_few, them)}"
+            text += f" {_too_few_words(quorum, one.log, too_few, them)}"
         elif one.log.label in beside_empty:
             severity = "warning"
             its = "its log" if len(unread) == 1 else "their logs"
@@ -401,6 +402,8 @@ def _excused_words(quorum: Quorum, log: LogView, lacks_from: int, them: str) -> 
         return (
             f"{copied}: if it runs, it has fetched {them} since. {_never_with_its_log(quorum, log)}"
         )
+    if (todo := instead_of_waiting(quorum, log)) is not None:
+        return f"{copied}: if it runs, it has fetched {them} since. If it is down, {todo}."
     late = ("this one",) if log.label in after_a_leader(quorum) else ()
     who = called(quorum, (whole or held)[0])
     settled = "" if whole else f"do what is told of {who}, which holds {them}, and "
@@ -466,12 +469,18 @@ def _alone_row(quorum: Quorum, alone: WrittenAlone) -> BadRow:
     )
 
 
-def _too_few_words(quorum: Quorum, lacking: frozenset[str], them: str) -> str:
+def _too_few_words(quorum: Quorum, log: LogView, lacking: frozenset[str], them: str) -> str:
     nodes = sorted({one for label in lacking if (one := quorum.node_id(label)) is not None})
     was = "was" if them == "it" else "were"
     they = "it" if them == "it" else "they"
     named = f"{'' if len(nodes) == 1 else 'one of '}{voters_text(nodes)}"
+    best = replacement(quorum, log)
+    lost = (
+        f" If this one has lost {them}: before it starts, {put_in_place(log, best)}."
+        if best
+        else ""
+    )
     return (
         f"No majority can have committed {them} without {named}: that one has lost {them}, or its files were copied before {they} {was} written. "
-        "Compare the times of the copies, copy these nodes again, and start none of them before you know."
+        f"Compare the times of the copies, copy these nodes again, and start none of them before you know.{lost}"
     )

@@ -21,6 +21,7 @@ from kraftlog.quorum.epochs import claimed_of, offset_for_leader_epoch, vector_o
 from kraftlog.quorum.evidence import IndexEvidence, Longs, SegmentEvidence
 from kraftlog.quorum.logview import EpochStart, LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.shortfalls import is_only_voter
 from kraftlog.quorum.snapshots import SnapshotView
 
 
@@ -367,7 +368,7 @@ def _time_entries(
     action="identity", over=coverage.quorum_states,
     meaning="""The log holds batches of a later epoch than quorum-state knows. The node could
     vote again in an epoch in which it has already taken part. In a copy of a running node the
-    file may simply have been copied before an election.""",
+    file may simply have been copied before an election. At level info no other node votes.""",
     advice="""Copy the node again, quorum-state last. If the finding stays, restore the file, or
     let the node join anew with an empty log folder, while a majority of the other voters is
     whole. A node that does not vote forgets no vote: delete the file while it is stopped.""",
@@ -389,5 +390,6 @@ def within_quorum_epoch(quorum: Quorum) -> Iterator[BadRow]:
             f"{restore_vote(quorum, log, 'This node could vote twice in an epoch that it has seen.')}",
             end_offset=int(log.last[above[-1]]) + 1,
             epoch=epoch,
+            severity="info" if is_only_voter(quorum, log) else None,
             evidence={"quorum_state_epoch": state.leader_epoch, "batches": len(above)},
         )

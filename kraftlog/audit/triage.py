@@ -16,12 +16,14 @@ import numpy as np
 from kraftlog.audit.check import ActionKey, BadRow
 from kraftlog.audit.grouping import unfit_snapshots
 from kraftlog.plain import listed, natural, offsets_text, sentence, some
-from kraftlog.quorum.ends import known_epoch, unread_tail_bytes
+from kraftlog.quorum.ends import known_epoch, noted_epoch, unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import (
+    after_a_leader,
     has_lost_its_end,
+    is_only_voter,
     keeping_up_now,
     knows_its_vote,
     led_beyond,
@@ -269,6 +271,25 @@ def replacement(quorum: Quorum, log: LogView) -> LogView | None:
     )
 
 
+def instead_of_waiting(quorum: Quorum, log: LogView) -> str | None:
+    """What is done with a voter that waits for another one to lead, in words, where those at hand that
+    wait for nobody are no majority: it would wait for good. None where they are, or no copy can take
+    its log's place. Seen of 4.1.1 and 4.3.1 with two voters: the old disk ends at each start.
+    """
+    late, best = after_a_leader(quorum), replacement(quorum, log)
+    held = quorum.holders.values()
+    able = [
+        copies
+        for copies in held
+        if any(
+            one.label not in late and not (one.is_empty or one.unread_segments) for one in copies
+        )
+    ]
+    if log.label not in late or len(able) >= quorum.bounds.majority or best is None:
+        return None
+    return f"{put_in_place(log, best)}, as nobody can lead without it"
+
+
 def put_in_place(log: LogView, other: LogView) -> str:
     """What to do with such a copy, in words: whose vote a node casts is its own, but of an epoch that
     its own quorum-state does not know it has only what the other copy says.
@@ -353,7 +374,11 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     and what is to be done.
     """
     if quorum.is_voter(log.evidence) is False:
-        return "This node does not vote, so that no vote is forgotten. Delete the file while the node is stopped: Kafka writes it anew."
+        return f"This node does not vote, so that no vote is forgotten. {_WRITTEN_ANEW}"
+    if is_only_voter(quorum, log):
+        cannot_start = log.evidence.quorum_state is not None and log.evidence.state_file is None
+        todo = _WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
+        return f"No other node votes, so that no vote is forgotten. {todo}"
     if votes_left_out(quorum):
         gone = "kraftlog recover builds a quorum from what remains"
         if _end_alike(quorum):
@@ -365,6 +390,28 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
         f"{risk} Restore the file. Do not let the node join anew with an empty log folder: too few other voters at hand are whole. "
         "Without a backup, kraftlog recover builds a quorum from what remains."
     )
+
+
+_WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."
+
+
+def forgot_its_vote(quorum: Quorum, log: LogView) -> str | None:
+    """What tells that a voter has forgotten a vote that it may have given to another one; None where
+    nothing does, or its quorum-state is there and cannot be read.
+    """
+    state = log.evidence.state_file
+    if is_only_voter(quorum, log):
+        return None
+    if state is None:
+        is_missing = log.evidence.quorum_state is None and not votes_left_out(quorum)
+        return "its quorum-state is missing" if is_missing else None
+    if noted_epoch(log) > state.leader_epoch:
+        is_by_log = (log.last_epoch or 0) > state.leader_epoch
+        return f"its quorum-state is older than its {'log' if is_by_log else 'leader-epoch-checkpoint'}"
+    vote = quorum.second_vote(log)
+    if vote is None:
+        return None
+    return f"its quorum-state says that it voted for node {state.voted_id} in epoch {vote.epoch}, though it elected node {vote.leader_id}"
 
 
 def votes_left_out(quorum: Quorum) -> bool:

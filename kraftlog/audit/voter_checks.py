@@ -24,6 +24,7 @@ from kraftlog.audit.triage import replicas_text
 from kraftlog.plain import brokers_text, counted, some, voters_text
 from kraftlog.quorum.evidence import PartitionFolder, ReplicaEvidence
 from kraftlog.quorum.health import Health
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import AUTO_JOIN, CONTROLLERS, LISTENERS, VOTERS
 from kraftlog.quorum.voters import (
@@ -32,6 +33,7 @@ from kraftlog.quorum.voters import (
     contradictions,
     disjoint_majorities,
     log_voter_changes,
+    log_voter_records,
     members_text,
     places_of,
     static_places,
@@ -86,7 +88,8 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
             if left >= majority
             else "Voters change only while there is a leader. So bring the old disk back, or begin a new quorum of what remains with kraftlog recover."
         )
-        if not quorum.by_label[copy.label].is_empty:
+        log = quorum.by_label[copy.label]
+        if not log.is_empty and not _has_voted_as(quorum, log, (voter, new)):
             todo = f"If this is the old disk, and its meta.properties was written anew, stop the node and put directory.id={named[voter]} back. {todo}"
         if copy.label in apart:
             todo = "Do not start it: it holds another history than the voters, see the finding of committed_data_consistent."
@@ -118,6 +121,13 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
                 "majority": majority,
             },
         )
+
+
+def _has_voted_as(quorum: Quorum, log: LogView, member: tuple[int, str | None]) -> bool:
+    """Whether a copy's own records name its node with a disk: nobody has given that disk a new name."""
+    sets = [members for *_, members in log_voter_records(log)]
+    sets += [one.voters for one in quorum.snapshots_of(log.label) if one.voters]
+    return any(member in members for members in sets)
 
 
 def _spare(count: int) -> str:

@@ -199,6 +199,13 @@ def excused_winners(quorum: Quorum) -> dict[str, int]:
     }
 
 
+def elects_excused(quorum: Quorum, log: LogView) -> bool:
+    """Whether a node that counts no more votes for one of these, by what both of their logs tell."""
+    excused, node = excused_winners(quorum), log.evidence.node_id
+    winning = (one for one in candidates(quorum) if one.wins and one.log.label in excused)
+    return any(node in one.granting for one in winning)
+
+
 def is_set_back(quorum: Quorum, log: LogView) -> bool:
     """Whether other nodes still follow one as their leader, which its copy knows nothing of: if its
     disk is as old, the first answer of theirs ends it. Source: KafkaRaftClient.hasConsistentLeader.
@@ -216,6 +223,15 @@ def leads_alone(quorum: Quorum, log: LogView) -> bool:
     named, voters = quorum.electorates[log.label], quorum.voter_set
     has_others = voters is not None and len(voters.ids) > 1
     return has_others and len(named) == 1 and quorum.is_among(named, log.evidence)
+
+
+def is_only_voter(quorum: Quorum, log: LogView) -> bool:
+    """Whether no other node votes, by what counts and by a voter's own log: it can give no vote to
+    anybody else, and begins with the newest epoch of its log. Seen of 3.9.1 (static) and 4.3.1.
+    """
+    voters = quorum.voter_set
+    alone = voters is not None and len(voters.ids) == 1 and quorum.is_voter(log.evidence) is True
+    return alone and len(quorum.electorates[log.label]) == 1
 
 
 def after_a_leader(quorum: Quorum) -> frozenset[str]:
@@ -239,9 +255,11 @@ def _votes_needed(quorum: Quorum, label: str) -> int:
 
 
 def knows_its_vote(quorum: Quorum, log: LogView) -> bool:
-    """Whether a copy's quorum-state is there, and nothing at hand tells that it is one of before."""
+    """Whether a copy's quorum-state is there, and nothing at hand tells that it is one of before;
+    who votes alone has nothing to know.
+    """
     state = log.evidence.state_file
-    return (
+    return is_only_voter(quorum, log) or (
         state is not None
         and (log.last_epoch or 0) <= state.leader_epoch
         and forgotten_vote(quorum, log) is None

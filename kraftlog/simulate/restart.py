@@ -18,6 +18,8 @@ from kraftlog.audit.grouping import users_text
 from kraftlog.audit.losses import Cut, cuts_of
 from kraftlog.audit.triage import (
     called,
+    forgot_its_vote,
+    instead_of_waiting,
     intact_elsewhere,
     may_be_emptied,
     replicas_text,
@@ -28,7 +30,7 @@ from kraftlog.log import names
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
 from kraftlog.quorum.committed import committed_cut, returning
 from kraftlog.quorum.copy_times import copied_before, described_alone_from
-from kraftlog.quorum.ends import is_closed_at_end, noted_epoch
+from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.joining import knows_leader_alone, stuck
 from kraftlog.quorum.logview import LogView
@@ -40,10 +42,12 @@ from kraftlog.quorum.shortfalls import (
     after_a_leader,
     alone_from,
     beyond_voters,
+    elects_excused,
     excused_winners,
     forgotten_vote,
     has_lost_its_end,
     is_excused,
+    is_only_voter,
     keeping_up_now,
     leads_alone,
     led_beyond,
@@ -194,6 +198,7 @@ class _Judge:
         if log.label in self._stuck:
             return "it tries to join and does not arrive: do first what controllers_catch_up says"
         has_forgotten = log.evidence.quorum_state is None and self._no_leader is None
+        has_forgotten = has_forgotten and not is_only_voter(self.quorum, log)
         if has_forgotten and log.evidence.node_id in self.quorum.followed:
             return "other nodes still follow it as their leader, which it has forgotten, so that it would end with an exception, and they may too: start it when another one leads"
         return None
@@ -471,17 +476,10 @@ class _Judge:
             yield Safety.UNKNOWN, why, None
 
     def _misremembered(self, log: LogView) -> Iterator[tuple[str, int | None]]:
-        state = log.evidence.state_file
-        is_missing = log.evidence.quorum_state is None and not votes_left_out(self.quorum)
-        if is_missing and self._unread(log, votes=True) is None:
-            yield "its quorum-state is missing, so it could vote twice", None
-        elif state is not None and noted_epoch(log) > state.leader_epoch:
-            is_by_log = (log.last_epoch or 0) > state.leader_epoch
-            older = "log" if is_by_log else "leader-epoch-checkpoint"
-            yield f"its quorum-state is older than its {older}, so it could vote twice", None
-        elif state is not None and (vote := self.quorum.second_vote(log)) is not None:
-            why = f"its quorum-state says that it voted for node {state.voted_id} in epoch {vote.epoch}, though it elected node {vote.leader_id}, so it could vote twice"
-            yield why, None
+        forgot = forgot_its_vote(self.quorum, log)
+        is_there = log.evidence.quorum_state is not None
+        if forgot is not None and (is_there or self._unread(log, votes=True) is None):
+            yield f"{forgot}, so it could vote twice", None
         directory = self.quorum.unnamed_disk(log.evidence)
         if directory is not None:
             yield (
@@ -609,18 +607,21 @@ class _Judge:
             lost = "nothing that is known to be committed is lost"
             unseen = "; whether it holds a tail of its own cannot be seen, as no log of a newer epoch at hand reaches down to it"
         if not votes:
-            return f"{lost}; what is missing comes from the leader{unseen}"
+            when = f"{IF_DOWN} start it when another one leads"
+            if_down = when if elects_excused(self.quorum, log) else ""
+            return f"{lost}; what is missing comes from the leader{unseen}{if_down}"
         if log.label in self._excused and self._whole:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
             copied = f"it was copied, or last written, before offset {lacks}"
             late = ("this one",) if log.label in self._late else ()
-            if_down = f"{IF_DOWN} start {first} first{then_few(late)}"
+            todo = instead_of_waiting(self.quorum, log) or f"start {first} first{then_few(late)}"
+            if_down = f"{IF_DOWN} {todo}"
             if leads_alone(self.quorum, log):
                 if_down = f"{IF_DOWN} do not start it with this log, which names no other voter, so that it leads at once"
             return f"{lost} if it runs: {copied}, and has fetched that since{unseen}{if_down}{self._meanwhile(log)}"
         if end < lower:
-            is_late = log.label in self._late
-            if_down = is_late * f"{IF_DOWN} start it when another one leads"
+            todo = instead_of_waiting(self.quorum, log) or "start it when another one leads"
+            if_down = f"{IF_DOWN} {todo}" if log.label in self._late else ""
             return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{if_down}{self._meanwhile(log)}"
         alone = alone_from(self.quorum, log)
         if alone is not None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import struct
 from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,7 @@ from tests.unit.audit_logs import (
     unregister_broker,
     uuid_text,
     voters_batch,
+    voters_record,
 )
 from tests.unit.faults.borders import (
     cut_at,
@@ -142,6 +144,47 @@ def test_a_leader_whose_disk_was_set_back_waits_for_another_one(tmp_path: Path) 
     down = "; if it is down, start it when another one leads"
     assert down in found["2"].reason
     assert down not in found["1"].reason
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_who_would_wait_for_good_gets_the_log_of_the_other(tmp_path: Path, is_alone: bool) -> None:
+    """Two voters of Kafka 4.1.1, and of 4.3.1: the old disk of the leader whom the other one follows
+    ended at each start, and nobody else can lead. With the other's log folder both went on.
+    """
+    nodes = quorum(tmp_path)
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, LATER, voters=(1, 2)))
+    if is_alone:
+        shutil.rmtree(nodes[2].home)
+    for node in nodes[::2] if not is_alone else nodes[:1]:
+        node.append(voters_batch(12, 2, *((1, 2) if is_alone else (1, 2, 3)), ms=LATER))
+    nodes[1].write(healthy_log()[:6])
+    nodes[1].epochs([(1, 0)])
+    nodes[1].quorum_state(leaderId=1, leaderEpoch=1)
+    copied_at(nodes[1], START_MS + 5_000)
+    reason = answers(tmp_path)["2"].reason
+    todo = "put the log folder of replica 1 in the place of its own, with the quorum-state that is in it, as nobody can lead without it"
+    assert (f"; if it is down, {todo}" in reason) is is_alone
+    assert ("; if it is down, start it when another one leads" in reason) is not is_alone
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+@pytest.mark.parametrize("others", [(), (2, 3)])
+def test_who_votes_alone_forgets_no_vote(
+    tmp_path: Path, is_missing: bool, others: tuple[int, ...]
+) -> None:
+    """Nodes of Kafka 3.9.1 (static) and 4.3.1 went on without the file, and with an older one, also
+    beside a broker that followed them; they were told to build a new quorum.
+    """
+    node = quorum(tmp_path)[0]
+    node.append(voters_batch(12, 2, 1, *others))
+    for other in (2, 3):
+        if other not in others:
+            shutil.rmtree(tmp_path / str(other))
+    node.quorum_state(leaderId=1, leaderEpoch=1)
+    if is_missing:
+        (node.folder / "quorum-state").unlink()
+    found = answers(tmp_path)["1"].safety
+    assert found == (Safety.UNSAFE if others else Safety.SAFE)
 
 
 @pytest.mark.parametrize("is_full", [True, False])
@@ -1278,6 +1321,16 @@ def test_nobody_knows_what_a_voter_lacks_that_could_not_be_read(
     assert too_few_hold(model_of(tmp_path)) == frozenset()
 
 
+def test_who_has_lost_what_is_committed_gets_the_log_of_who_holds_it(tmp_path: Path) -> None:
+    """Copied again, they lack it still, and nothing was told: with 4.3.1 that log led both."""
+    (damage,) = [one for one in FAULTS if "without one of voters 2 and 3" in one.says]
+    damage.damage(quorum(tmp_path))
+    lacking = found(audit(tmp_path), "voter_holds_committed_data")
+    told = [one.row.message for one in lacking if one.row.replica == "3"]
+    todo = "put the log folder of replica 1 in the place of its own, with the quorum-state that is in it"
+    assert told[0].endswith(f" If this one has lost them: before it starts, {todo}.")
+
+
 def test_where_too_few_voters_hold_what_is_committed_none_is_safe(tmp_path: Path) -> None:
     """Voter 1 alone, which has a snapshot of it."""
     (damage,) = [one for one in FAULTS if "without one of voters 2 and 3" in one.says]
@@ -1486,6 +1539,31 @@ def test_whose_own_log_names_no_other_voter_does_not_start_with_it(tmp_path: Pat
     never = "; if it is down, do not start it with this log, which names no other voter, so that it leads at once"
     assert (never in found["3"].reason, never in found["1"].reason) == (True, False)
     assert "start controller" not in found["3"].reason
+
+
+def test_a_voters_former_disk_elects_who_is_as_old(tmp_path: Path) -> None:
+    """Kafka 4.3.1: voter 3 had its disk replaced, and the one of before put back; it elected an old
+    disk of 2, and 160 committed offsets were cut from 1. As 2 led, and 1 follows it, it ends at each
+    start; with the log folder of 1 both went on.
+    """
+    nodes = behind_a_snapshot(tmp_path)
+    replaced = voters_record([(1, 1), (2, 2), (3, 99)], (0, 1), "CONTROLLER")
+    nodes[0].append(Batch(12, 2, (replaced,), (struct.pack(">hh", 0, 6),), LATER))
+    stored = [healthy_log()[1], healthy_log()[3]]
+    for node in nodes:
+        before = snapshot(stored, 1, START_MS + 3_000, voters=[1, 2, 3])
+        node.checkpoint(6, 1).write_bytes(before)
+    reasons = {label: one.reason for label, one in answers(tmp_path).items()}
+    todo = "put the log folder of replica 1 in the place of its own, with the quorum-state that is in it, as nobody can lead without it"
+    assert f"; if it is down, {todo}" in reasons["2"]
+    assert reasons["3"].endswith("; if it is down, start it when another one leads")
+    result = audit(tmp_path)
+    (disk,) = found(result, "voter_directories_agree")
+    assert "remove the voter (3, " in disk.row.message
+    assert "put directory.id=" not in disk.row.message, "its own records name it with this disk"
+    lacking = found(result, "voter_holds_committed_data")
+    told = [one.row.message for one in lacking if one.row.replica == "2"]
+    assert f"If it is down, {todo}." in told[0]
 
 
 def test_who_is_elected_by_fewer_starts_when_another_one_leads(tmp_path: Path) -> None:

@@ -206,6 +206,41 @@ def _(nodes: list[Node]) -> None:
     nodes[2].quorum_state(leaderId=1, leaderEpoch=1)
 
 
+def votes_alone(nodes: list[Node]) -> None:
+    """Controller 1 is the only voter, by its newest record."""
+    nodes[0].append(voters_batch(12, 2, 1, ms=LATER))
+    for node in nodes[1:]:
+        shutil.rmtree(node.home)
+
+
+@fault(
+    "quorum_state_present", "info", "1", sound=votes_alone,
+    says="is missing. No other node votes, so that no vote is forgotten. Kafka writes the file anew",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka 3.9.1 and 4.3.1 went on with all that was committed."""
+    votes_alone(nodes)
+    (nodes[0].folder / "quorum-state").unlink()
+
+
+@fault(
+    "quorum_state_present", "warning", "1", sound=votes_alone,
+    says="No other node votes, so that no vote is forgotten. Delete the file while the node is stopped",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    votes_alone(nodes)
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=2, data_version=5)
+
+
+@fault(
+    "epoch_within_quorum_state", "info", "1", 8, sound=votes_alone, also="quorum_state_present",
+    says="no epoch above 1. No other node votes, so that no vote is forgotten. Kafka writes",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    votes_alone(nodes)
+    nodes[0].quorum_state(leaderId=1, leaderEpoch=1)
+
+
 def _forget_votes(nodes: list[Node]) -> None:
     for node in nodes:
         (node.folder / "quorum-state").unlink()
