@@ -196,7 +196,7 @@ def _stopping(quorum: Quorum, log: LogView) -> frozenset[str]:
     "snapshot_leftover", "info", "snapshot",
     "KIP-630 Interaction with the Kafka Controller, KIP-630 Changes to Leader Election",
     "no .part and no .deleted file is left",
-    action="know", over=coverage.files, goes_by=(ROLES,),
+    action="know", over=coverage.files, goes_by=("snapshot_part_ms", ROLES),
     meaning="""A file is left of a snapshot that was not finished when it was copied (.part), or of
     one that waits for its removal (.deleted). This is usual in copies of running nodes.""",
     advice="""Nothing needs to be done where the finding says so. A .part that grows in no later copy,
