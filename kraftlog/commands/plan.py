@@ -5,7 +5,7 @@ range that could not be read.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from kraftlog.audit.loss_words import UNKNOWN, apart_words, loss_rows, lost_words
 from kraftlog.audit.losses import apart_fields, losses_of, lost_fields
 from kraftlog.audit.runner import audit_of
+from kraftlog.audit.triage import replicas_text
 from kraftlog.commands.command import add_input, command, family, options_of
 from kraftlog.commands.faults import print_with_faults
 from kraftlog.commands.values import number_from
@@ -201,9 +202,32 @@ def _election(chosen: argparse.Namespace) -> int:
             raise InputError(
                 "no voters are known: no KRaftVoters or LeaderChange record, quorum-state or controller.quorum.voters names them"
             )
-        return election_rows(quorum, Dialect(chosen.dialect))
+        found = list(election_rows(quorum, Dialect(chosen.dialect)))
+        tell(_election_told(found))
+        return found
 
     return _print(chosen, rows)
+
+
+def _election_told(rows: Sequence[Row]) -> str:
+    """What the rows of `election_rows` come to, in a sentence: who can win, and whose victory would
+    lose what is committed.
+    """
+    can, may = (
+        [row["candidate"] for row in rows if row["can_win"] is wanted] for wanted in (True, None)
+    )
+    told = [f"{replicas_text(can)} can win an election"] if can else []
+    if may:
+        told.append(f"of {replicas_text(may)} it is open: voters decide of whom nothing is known")
+    if not told:
+        told.append("no copy of a voter at hand can win an election")
+    lacking = {row["candidate"]: row["lacks_committed_from_offset"] for row in rows}
+    for one in (*can, *may):
+        if lacking[one] is not None:
+            told.append(
+                f"if {replicas_text([one])} won, what is committed from offset {lacking[one]} on would be lost: kraftlog plan restart says who is started first"
+            )
+    return "; ".join(told)
 
 
 def _over_link(parser: argparse.ArgumentParser) -> None:

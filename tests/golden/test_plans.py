@@ -425,6 +425,29 @@ def test_a_single_checkpoint_starts_nothing_and_breaks_nothing(
     assert (row["snapshot_end_offset"], row["replay_records"]) == (834, 0)
 
 
+@pytest.mark.parametrize(
+    ("case", "nodes", "answer"),
+    [
+        ("isolated", "123", "replicas 1 and 3 can win an election"),
+        ("lagging", "123", "replicas 2 and 3 can win an election"),
+        ("isolated", "1", "of replica 1 it is open: voters decide of whom nothing is known"),
+        (
+            "lagging",
+            "12",
+            "replica 2 can win an election; of replica 1 it is open: voters decide of whom nothing is known; "
+            "if replica 1 won, what is committed from offset 111 on would be lost: kraftlog plan restart says who is started first",
+        ),
+    ],
+)
+def test_who_can_win_is_the_answer(
+    case: str, nodes: str, answer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in nodes:
+        shutil.copytree(DATA / case / "replicas" / node, tmp_path / node)
+    assert main(["plan", "election", "--input", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == f"kraftlog: {answer}\n"
+
+
 def test_an_election_without_known_voters_is_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
