@@ -81,12 +81,6 @@ class Connection:
         self._connection.close()
         self._net.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     async def _connect(self) -> Any:
         security, timeout_at = self._security, time.monotonic() + CONNECT_SECONDS
         host, port = self.address
