@@ -100,7 +100,8 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
     "magic is 2, the length is inside the file, record count and last offset agree",
     action="refetch", over=coverage.batches,
     meaning="""A batch's header contradicts itself or the file: its magic is not 2, its length
-    leads outside the file, or its number of records and its last offset do not fit each other.
+    leads outside the file, or its number of records and its last offset do not fit each other. Or
+    it holds no record, and Kafka takes no such batch: it stops there.
     Length, base offset and epoch are covered by no CRC, so they can be damaged while the records
     are whole. Where the CRC proves the records whole, the finding says so.""",
     advice="""Do the same as for a batch with a wrong CRC: do not restart the node, compare the

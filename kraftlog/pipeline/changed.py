@@ -200,7 +200,20 @@ def _objects(lake: Lake, old: _History, new: _History) -> Iterator[Row]:
             yield {"kind": "history", "change": "changed", "name": MAIN, "text": text}
             return
         states.append(held)
-    yield from object_rows(between(*states))
+    if old.parts_from(new) != new.end:
+        yield from object_rows(between(*states))
+        return
+    # The later copies end before: what they lack is what the records behind their end did.
+    for row in object_rows(between(*reversed(states))):
+        yield {
+            **row,
+            "change": _LACKING[row["change"]],
+            "text": f"not in these copies: {row['text']}",
+        }
+
+
+_LACKING = {"new": "gone", "gone": "new", "changed": "changed"}
+"""What an object is where a change of it is lacking."""
 
 
 def _state_at(lake: Lake, versions: Mapping[str, int] | None, offset: int) -> Held | None:

@@ -288,7 +288,10 @@ def read_bootstrap(raw: bytes, redactor: Redactor, limit: int) -> int:
         if not is_batch or end - position < HEADER_SIZE:
             raise ValueError(f"there is no record batch at byte {position:,}")
         section = section_of(raw[position:end], position, limit)
-        for found in [section] if isinstance(section, Fault) else records_in(section, redactor):
+        held = [section] if isinstance(section, Fault) else [*records_in(section, redactor)]
+        if not held:
+            raise ValueError(f"the batch at byte {position:,} holds no record")
+        for found in held:
             if isinstance(found, Fault):
                 raise ValueError(f"in the batch at byte {position:,}: {found.detail}")
             if found.type == FEATURE and found.data and found.data["name"] == METADATA_VERSION:

@@ -268,7 +268,9 @@ _TURNED = {"new": "gone", "gone": "new", "changed": "changed"}
 def test_a_log_that_was_cut_and_copied_again(
     copies: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What goes with the records behind the cut comes back with them, told from versions."""
+    """What goes with the records behind the cut comes back with them, told from versions. No record
+    has taken it away: it is told as what these copies lack.
+    """
     copies("isolated", "1")
     copies("isolated", "1", 120)
     cut_off = changes(tmp_path / "lake", capsys)
@@ -282,6 +284,8 @@ def test_a_log_that_was_cut_and_copied_again(
     assert objects(back)
     turned = {(_TURNED[change], name) for change, name, _ in objects(cut_off)}
     assert {(change, name) for change, name, _ in objects(back)} == turned
+    lacking = {text for *_, text in objects(cut_off)}
+    assert lacking == {f"not in these copies: {text}" for *_, text in objects(back)}
     again = changes(tmp_path / "lake", capsys, "--since", "1", "--run", "2")
     assert objects(again) == objects(cut_off)
 

@@ -221,6 +221,7 @@ def test_kafka_looks_at_no_crc_in_a_bootstrap_checkpoint_and_stops_at_its_torn_e
         (BOOTSTRAP[: DATA_END - 1], "it holds no record that sets metadata.version"),
         (bytes(411), "there is no record batch at byte 0"),
         (BOOTSTRAP + bytes(18), f"there is no record batch at byte {len(BOOTSTRAP)}"),
+        (BOOTSTRAP + Batch(9, 0, ()).raw(), f"the batch at byte {len(BOOTSTRAP)} holds no record"),
         (snapshot([Batch(0, 0, (LEVELS[0] + b"\0",))], 0, 0), f"in the batch at byte {HEADER_END}: "),
     ],
 )  # fmt: skip
