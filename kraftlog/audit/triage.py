@@ -272,9 +272,9 @@ def replacement(quorum: Quorum, log: LogView) -> LogView | None:
 
 
 def instead_of_waiting(quorum: Quorum, log: LogView) -> str | None:
-    """What is done with a voter that waits for another one to lead, in words, where those at hand that
-    wait for nobody are no majority: it would wait for good. None where they are, or no copy can take
-    its log's place. Seen of 4.1.1 and 4.3.1 with two voters: the old disk ends at each start.
+    """What is done with a voter that waits for another one to lead, in words, where those that wait for
+    nobody, and those that were not copied, are no majority: it would wait for good. None where they
+    are, or no copy can take its log's place. Seen of 4.1.1 and 4.3.1 with two voters: the old disk ends at each start.
     """
     late, best = after_a_leader(quorum), replacement(quorum, log)
     held = quorum.holders.values()
@@ -285,7 +285,9 @@ def instead_of_waiting(quorum: Quorum, log: LogView) -> str | None:
             one.label not in late and not (one.is_empty or one.unread_segments) for one in copies
         )
     ]
-    if log.label not in late or len(able) >= quorum.bounds.majority or best is None:
+    unseen = [one for one in quorum.bounds.missing_voters if one not in quorum.moved_voters]
+    enough = len(able) + len(unseen) >= quorum.bounds.majority
+    if log.label not in late or enough or best is None:
         return None
     return f"{put_in_place(log, best)}, as nobody can lead without it"
 

@@ -193,6 +193,9 @@ def _boot(chosen: argparse.Namespace) -> int:
 @command(
     "plan election",
     "which voter can win with whose votes, and what it would lack",
+    "Which voter can win with whose votes, and what it would lack of all that is known to be committed. "
+    "Who refuses a candidate holds more than it, or records of a newer epoch: these may be committed as well. "
+    "`plan restart` tells who starts first so that they are kept.",
     arguments=_with_dialect,
     examples="kraftlog plan election --input replicas/",
 )

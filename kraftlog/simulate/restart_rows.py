@@ -19,6 +19,7 @@ from kraftlog.audit.triage import called, head, role_of
 from kraftlog.plain import some
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import Records
+from kraftlog.quorum.shortfalls import whole_voters
 from kraftlog.relations import Row
 from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.restart import IF_DOWN, Restart, Safety, restarts, with_places
@@ -72,9 +73,10 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
 
 
 def able_voters(quorum: Quorum, findings: Iterable[Finding]) -> list[int]:
-    """The voters that may start with their own disks, where these are a majority: no new quorum is
-    needed then. None of them otherwise.
+    """The voters that may start with their own disks, where these are a majority, and one of them holds
+    all that is committed: no new quorum is needed then. None of them otherwise.
     """
+    whole = {one.evidence.node_id for one in whole_voters(quorum)}
     able = {
         one.node_id
         for one in judged_restarts(quorum, findings)
@@ -82,7 +84,7 @@ def able_voters(quorum: Quorum, findings: Iterable[Finding]) -> list[int]:
         and quorum.role(quorum.by_label[one.replica].evidence) == "voter"
     }
     known = sorted(one for one in able if one is not None)
-    return known if len(known) >= quorum.bounds.majority else []
+    return known if len(known) >= quorum.bounds.majority and whole & able else []
 
 
 def _copy_first(folders: list[str]) -> str:

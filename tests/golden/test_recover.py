@@ -37,6 +37,7 @@ from tests.unit.audit_logs import (
     stopped,
     topic,
 )
+from tests.unit.faults.borders import cut_at
 from tests.unit.faults.ends import of_another_quorum, went_on_from_backups, went_on_without
 from tests.unit.faults.health import broker, uuid, value
 from tests.unit.faults.table import LATER
@@ -75,6 +76,17 @@ def test_where_the_old_voters_can_go_on_the_plan_says_so_first(tmp_path: Path) -
     replace_batch(nodes[1], 10, changed)
     assert recover(tmp_path / "in", tmp_path / "two")["able_voters"] == []
     assert "do not ask" not in (tmp_path / "two/plan.md").read_text(encoding="utf-8")
+
+
+def test_voters_that_lack_what_is_committed_do_not_go_on_by_themselves(tmp_path: Path) -> None:
+    """Two old disks of Kafka 4.3.1 beside a damaged log that holds all: by the plan they were a majority
+    that may start again. They elected each other, and 218 committed offsets were not in their logs.
+    """
+    nodes = quorum(tmp_path / "in")
+    cut_at(START_MS + 3_999)(nodes)
+    assert recover(tmp_path / "in", tmp_path / "one")["able_voters"] == [1, 2, 3]
+    replace_batch(nodes[0], 10, lambda one: bytes([*one.raw()[:-1], one.raw()[-1] ^ 0xFF]))
+    assert recover(tmp_path / "in", tmp_path / "two")["able_voters"] == []
 
 
 @pytest.mark.parametrize("case, best", [("isolated", "1"), ("offline", "2"), ("steady-live", "2")])
