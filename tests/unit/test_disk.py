@@ -406,7 +406,10 @@ def test_what_kafkas_reader_refuses(tmp_path: Path, text: str) -> None:
     assert disk(tmp_path).bad_records == (BadRecord(12, text, 12),)
     path = node.checkpoint(6, 1)
     path.write_bytes(path.read_bytes() + UNREAD[text].raw())
-    assert loadable(tmp_path) == f"Kafka cannot read on in it: {text}"
+    of_snapshot = f"Kafka cannot read on in it: {text}"
+    if text.startswith("the batch"):
+        of_snapshot = "a batch in it holds no record"
+    assert loadable(tmp_path) == of_snapshot
 
 
 @pytest.mark.parametrize("name", READ)
