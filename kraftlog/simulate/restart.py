@@ -134,6 +134,7 @@ def with_places(able: Sequence[Restart]) -> list[Restart]:
     return [*numbered, *(replace(one, order=None) for one in waits)]
 
 
+_STILL = ", but the quorum stands still while the node is down: "
 _OF_THE_END = (names.INDEX, names.TIME_INDEX)
 """Files that tell whether a log once held more than it does."""
 
@@ -646,7 +647,7 @@ class _Judge:
         own, majority = log.evidence.node_id, self.quorum.bounds.majority
         others = {node: held for node, held in self.quorum.holders.items() if node != own}
         if len(others) < majority:
-            return ", but the quorum stands still while the node is down: the other voters at hand are not a majority"
+            return f"{_STILL}the other voters at hand are not a majority"
         weak = {node: [self._falls_short(log) for log in held] for node, held in others.items()}
         needed = [f"voter {node}, {told[0]}" for node, told in weak.items() if None not in told]
         short = majority - (len(others) - len(needed))
@@ -692,6 +693,8 @@ class _Judge:
         """Whether the quorum goes on while a voter is down: where the leader was described, by the
         voters that kept up with it, else by the copies.
         """
+        if is_only_voter(self.quorum, log):
+            return f"{_STILL}no other node votes"
         up, own = self._keep_up, log.evidence.node_id
         if up is None and self.quorum.pulled is not None and self._are_few:
             return "; before it goes down, see in quorum-describe that the voters which keep up are a majority without it"
@@ -702,11 +705,9 @@ class _Judge:
         left, away = sorted(up - {own}), sorted(self._voters - up)
         if len(left) >= self.quorum.bounds.majority:
             return f"; voters {numbers(left)} kept up with the leader, and are a majority while the node is down"
-        still = ", but the quorum stands still while the node is down: "
         if not away:
-            return f"{still}the other voters are not a majority"
-        them = voters_text(away)
-        return f"{still}{them} did not keep up with the leader"
+            return f"{_STILL}the other voters are not a majority"
+        return f"{_STILL}{voters_text(away)} did not keep up with the leader"
 
     def _why_down(self, log: LogView) -> str | None:
         """What says that a voter was down when it was copied, or of no use to the others."""

@@ -1828,17 +1828,23 @@ def test_a_describe_from_long_before_says_nothing_of_who_keeps_up(
     assert ["kept up with the leader" in one for one in reasons] == 3 * [is_of_now]
 
 
-def test_the_only_voter_keeps_up_with_itself(tmp_path: Path) -> None:
-    node, live = Node(tmp_path, 1), Node(tmp_path, 9)
-    for one in (node, live):
-        one.write([*healthy_log(), voters_batch(12, 2, 1)])
+@pytest.mark.parametrize(
+    ("voters", "why"),
+    [((1,), "no other node votes"), ((1, 2), "the other voters are not a majority")],
+)
+def test_where_all_voters_keep_up_and_none_may_be_down(
+    voters: tuple[int, ...], why: str, tmp_path: Path
+) -> None:
+    nodes, live = [Node(tmp_path, one) for one in voters], Node(tmp_path, 9)
+    for one in (*nodes, live):
+        one.write([*healthy_log(), voters_batch(12, 2, *voters)])
     (live.folder / "quorum-state").unlink()
     live.meta(node_id=-1, directory=9)
-    status = "LeaderId: 1\nLeaderEpoch: 2\nHighWatermark: 13\nCurrentVoters: [1]\n"
+    status = f"LeaderId: 1\nLeaderEpoch: 2\nHighWatermark: 13\nCurrentVoters: {list(voters)}\n"
     (live.home / "quorum-describe").write_text(status, encoding="utf-8")
-    described(tmp_path, (1, ZERO_UUID, 13, NOW, NOW))
-    why = "nothing is lost, but the quorum stands still while the node is down: the other voters are not a majority"
-    assert beside_the_leader(tmp_path)["1"].reason == why
+    described(tmp_path, *((one, ZERO_UUID, 13, NOW, NOW) for one in voters))
+    told = f"nothing is lost, but the quorum stands still while the node is down: {why}"
+    assert beside_the_leader(tmp_path)["1"].reason == told
 
 
 def test_a_leader_that_does_not_keep_up_any_more_starts_first(tmp_path: Path) -> None:
