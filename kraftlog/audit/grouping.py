@@ -114,12 +114,11 @@ def opposed_snapshots(quorum: Quorum) -> list[ImageComparison]:
 
 
 def is_set_right(quorum: Quorum, found: ImageComparison) -> bool:
-    """Whether the newest snapshot of the node was compared with the history, and agrees with it."""
-    state = quorum.evidence.state or StateEvidence()
-    newest = quorum.snapshots_of(found.replica)[-1]
+    """Whether the snapshot that the node begins with was compared with the history, and agrees."""
+    state, begun = quorum.evidence.state or StateEvidence(), quorum.loaded_snapshot(found.replica)
     apart = {one.path for one in state.comparisons if one.difference_count}
-    open_of = {label for check, label, _ in state.skipped if check == EQUALS}
-    return newest.is_complete and newest.path not in apart and found.replica not in open_of
+    is_open = any(told[:2] == (EQUALS, found.replica) for told in state.skipped)
+    return begun is not None and begun.is_complete and begun.path not in apart and not is_open
 
 
 def unfit_snapshots(quorum: Quorum) -> frozenset[str]:

@@ -276,20 +276,20 @@ def instead_of_waiting(quorum: Quorum, log: LogView) -> str | None:
     nobody, and those that were not copied, are no majority: it would wait for good. None where they
     are, or no copy can take its log's place. Seen of 4.1.1 and 4.3.1 with two voters: the old disk ends at each start.
     """
-    late, best = after_a_leader(quorum), replacement(quorum, log)
-    held = quorum.holders.values()
+    late = after_a_leader(quorum)
+    if log.label not in late:
+        return None
     able = [
         copies
-        for copies in held
+        for copies in quorum.holders.values()
         if any(
             one.label not in late and not (one.is_empty or one.unread_segments) for one in copies
         )
     ]
     unseen = [one for one in quorum.bounds.missing_voters if one not in quorum.moved_voters]
     enough = len(able) + len(unseen) >= quorum.bounds.majority
-    if log.label not in late or enough or best is None:
-        return None
-    return f"{put_in_place(log, best)}, as nobody can lead without it"
+    best = None if enough else replacement(quorum, log)
+    return None if best is None else f"{put_in_place(log, best)}, as nobody can lead without it"
 
 
 def put_in_place(log: LogView, other: LogView) -> str:

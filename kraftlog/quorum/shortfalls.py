@@ -199,11 +199,13 @@ def excused_winners(quorum: Quorum) -> dict[str, int]:
     }
 
 
-def elects_excused(quorum: Quorum, log: LogView) -> bool:
-    """Whether a node that counts no more votes for one of these, by what both of their logs tell."""
-    excused, node = excused_winners(quorum), log.evidence.node_id
+def electing_excused(quorum: Quorum) -> frozenset[int]:
+    """The nodes that vote for one of these, by what their logs and its own tell: also those that count
+    no more.
+    """
+    excused = excused_winners(quorum)
     winning = (one for one in candidates(quorum) if one.wins and one.log.label in excused)
-    return any(node in one.granting for one in winning)
+    return frozenset(node for one in winning for node in one.granting)
 
 
 def is_set_back(quorum: Quorum, log: LogView) -> bool:

@@ -42,7 +42,7 @@ from kraftlog.quorum.shortfalls import (
     after_a_leader,
     alone_from,
     beyond_voters,
-    elects_excused,
+    electing_excused,
     excused_winners,
     forgotten_vote,
     has_lost_its_end,
@@ -148,6 +148,7 @@ class _Judge:
     _too_few = cached_property[frozenset[str]](lambda self: too_few_hold(self.quorum))
     _written_alone = cached_property[WrittenAlone | None](lambda self: written_alone(self.quorum))
     _excused = cached_property[dict[str, int]](lambda self: excused_winners(self.quorum))
+    _electing = cached_property[frozenset[int]](lambda self: electing_excused(self.quorum))
     _late = cached_property[frozenset[str]](lambda self: after_a_leader(self.quorum))
     _whole = cached_property[list[LogView]](lambda self: whole_voters(self.quorum))
     _unheld = cached_property[int | None](lambda self: unheld_from(self.quorum))
@@ -609,7 +610,7 @@ class _Judge:
             unseen = "; whether it holds a tail of its own cannot be seen, as no log of a newer epoch at hand reaches down to it"
         if not votes:
             when = f"{IF_DOWN} start it when another one leads"
-            if_down = when if elects_excused(self.quorum, log) else ""
+            if_down = when if log.evidence.node_id in self._electing else ""
             return f"{lost}; what is missing comes from the leader{unseen}{if_down}"
         if log.label in self._excused and self._whole:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
