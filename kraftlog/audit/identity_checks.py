@@ -10,7 +10,7 @@ from string import digits
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, check
 from kraftlog.audit.coverage import Coverage, but_for_unread
-from kraftlog.audit.triage import replicas_text
+from kraftlog.audit.triage import put_in_place, replacement, replicas_text
 from kraftlog.log import names
 from kraftlog.log.names import METADATA_TOPIC_ID
 from kraftlog.plain import sentence, some
@@ -235,21 +235,40 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
-    """Disks of voters behind another disk of the same node, which has no vote: it runs with that."""
-    for log in (one for copies in quorum.holders.values() for one in copies):
+    """Disks of voters behind another disk of the same node, which has no vote: it runs with that. Where
+    too many were left so, those that vote would elect a leader that lacks what the others hold.
+    """
+    held = [log for copies in quorum.holders.values() for log in copies]
+    newer = {
+        log.label: [
+            one
+            for one in quorum.peers
+            if one.evidence.node_id == log.evidence.node_id
+            and quorum.is_voter(one.evidence) is False
+            and one.newness > log.newness
+        ]
+        for log in held
+    }
+    behind = {log.evidence.node_id for log in held if newer[log.label]}
+    others = {*quorum.holders, *quorum.bounds.missing_voters} - {*behind, *quorum.moved_voters}
+    too_few = len(others) < quorum.bounds.majority
+    for log in held:
         node, directory = log.evidence.node_id, log.evidence.directory_id
-        for one in quorum.peers:
-            same = one.evidence.node_id == node and quorum.is_voter(one.evidence) is False
-            if not same or one.newness <= log.newness:
-                continue
+        best = replacement(quorum, log) if too_few else None
+        for one in newer[log.label]:
             ends = (
                 f"which ends at offset {log.end_offset}, but {one.label} ends at {one.end_offset}"
             )
+            todo = f"If the new disk stays, remove voter {node} with directory {directory}, and add it again."
+            if too_few:
+                todo = "Without the disks that vote no leader can be elected, and those may elect one that lacks what the new ones hold."
+            if best is not None:
+                todo += f" Before the voting disk starts, {put_in_place(log, best)}."
             yield BadRow(
                 log.label,
                 f"Replicas {log.label} and {one.label} are two disks of node {node}. "
                 f"The voter set names that of {log.label}, {ends}: the node runs with a disk that has no vote. "
-                f"Start it with one of both only. If the new disk stays, remove voter {node} with directory {directory}, and add it again.",
+                f"Start it with one of both only. {todo}",
                 log.evidence.meta_properties.path if log.evidence.meta_properties else None,
                 other_replica=one.label,
                 severity="warning",

@@ -388,10 +388,49 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
         return f"{risk} No copy at hand has the file: likely it was left out. Copy it from each node. If all of them have lost it, {gone}."
     if may_be_emptied(quorum, log):
         return f"{risk} Restore the file, or let the node join anew with an empty log folder when the others have a leader."
-    return (
-        f"{risk} Restore the file. Do not let the node join anew with an empty log folder: too few other voters at hand are whole. "
-        "Without a backup, kraftlog recover builds a quorum from what remains."
-    )
+    kept = "Do not let the node join anew with an empty log folder: too few other voters at hand are whole."
+    if _others_lead_with_all(quorum, log):
+        return f"{risk} Restore the file, or start the node with its log when the others have a leader. {kept}"
+    known = _knows_the_newest_epoch(quorum, log)
+    gone = "kraftlog recover builds a quorum from what remains"
+    if known is not None:
+        gone = f"stop all voters, then put the quorum-state of replica {known.label} in its log folder: no voter knows a newer epoch"
+    return f"{risk} Restore the file. {kept} Without a backup, {gone}."
+
+
+def _others_lead_with_all(quorum: Quorum, log: LogView) -> bool:
+    """Whether the other voters at hand are a majority, and each majority of them has one that holds all
+    that may be committed: whoever else asks for its vote is refused.
+    """
+    end, unfit = _may_be_committed_with(quorum, log), unfit_snapshots(quorum)
+    others = [copies for copies in quorum.holders.values() if log not in copies]
+    whole = [
+        copies
+        for copies in others
+        if all(
+            _is_whole(quorum, one, end) and _begins_soundly(quorum, one, unfit) for one in copies
+        )
+    ]
+    left, needed = len(others) - len(whole), quorum.bounds.majority
+    return len(others) >= needed > left + len(quorum.bounds.missing_voters)
+
+
+def _knows_the_newest_epoch(quorum: Quorum, log: LogView) -> LogView | None:
+    """The voter's copy with the quorum-state of the newest epoch, sooner with its leader, where all other
+    voters were copied and know their votes: each leader that there was is one of them, or had a vote of
+    theirs. None also where this one's own files know a newer epoch.
+    """
+    others = [one for copies in quorum.holders.values() if log not in copies for one in copies]
+    known = [
+        (one.evidence.state_file.leader_epoch, one.evidence.state_file.leader_id, one)
+        for one in others
+        if one.evidence.state_file is not None and knows_its_vote(quorum, one)
+    ]
+    own = log.evidence.state_file
+    least = max(noted_epoch(log), log.last_epoch or 0, own.leader_epoch if own else 0)
+    epoch, _, best = max(known, key=lambda one: one[:2], default=(-1, -1, None))
+    all_know = len(known) == len(others) and not quorum.bounds.missing_voters
+    return best if all_know and epoch >= least else None
 
 
 _WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."

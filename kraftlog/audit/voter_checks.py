@@ -61,7 +61,8 @@ def _over_directories(quorum: Quorum) -> Coverage:
     change only while there is a leader. If too few are left to elect one, bring the old disk back,
     or begin a new quorum of what remains with kraftlog recover. Where meta.properties lacks the
     directory id, or was written anew for the old disk, write the old id back before the node
-    starts: kafka-storage format makes up another one. A new disk never gets the old id: without its
+    starts: kafka-storage format makes up another one. A log that was moved to another directory of
+    its node goes back: Kafka does not start where two of them have one id. A new disk never gets the old id: without its
     log it would help to elect a leader that lacks committed records.""",
 )  # fmt: skip
 def directories(quorum: Quorum) -> Iterator[BadRow]:
@@ -90,12 +91,13 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
         )
         log = quorum.by_label[copy.label]
         if not log.is_empty and not _has_voted_as(quorum, log, (voter, new)):
-            todo = f"If this is the old disk, and its meta.properties was written anew, stop the node and put directory.id={named[voter]} back. {todo}"
+            moved = "If the log was moved here from another directory of the node, move it back: that one still has the id, and Kafka does not start with two of one id."
+            todo = f"{moved} If this is the old disk, and its meta.properties was written anew, stop the node and put directory.id={named[voter]} back. {todo}"
         if copy.label in apart:
             todo = "Do not start it: it holds another history than the voters, see the finding of committed_data_consistent."
         text = (
             f"Node {voter} does not vote: its disk is not the one that the voter set names. "
-            f"The voter set names directory {named[voter]}, which is on no disk at hand. "
+            f"The voter set names directory {named[voter]}, in which no log at hand lies. "
             f"The directory of its disk is {new}. "
             f"{stands} {todo}"
         )

@@ -476,6 +476,21 @@ def _(nodes: list[Node]) -> None:
         node.append(Batch(FIRST + 1, 2, (NO_OP,), None, LATER))
 
 
+@fault(
+    "node_identity_unique", "warning", "2", also="voter_holds_committed_data committed_data_consistent",
+    says="put the log folder of replica 1 in the place of its own", sound=with_an_old_disk,
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Two of three were moved to new disks, and their old ones elect one that lacks the rest."""
+    on_its_disks(nodes)
+    nodes[0].append(Batch(FIRST + 1, 2, (NO_OP,), None, LATER))
+    for number, old in ((8, nodes[1]), (9, nodes[2])):
+        other = Node(nodes[0].home.parent, number)
+        other.write(healthy_log())
+        other.append(voters(FIRST, 1, 2, 3), Batch(FIRST + 1, 2, (NO_OP,), None, LATER))
+        other.meta(node_id=old.node_id, directory=number)
+
+
 def with_both_disks(nodes: list[Node], directories: str) -> None:
     """Node 2 has another disk, and these are its log.dirs."""
     other = with_an_old_disk(nodes)

@@ -241,6 +241,44 @@ def _(nodes: list[Node]) -> None:
     nodes[0].quorum_state(leaderId=1, leaderEpoch=1)
 
 
+def two_vote(nodes: list[Node]) -> None:
+    """Controllers 1 and 2 are the voters, by the newest record of all."""
+    for node in nodes:
+        node.append(voters_batch(12, 2, 1, 2, ms=LATER))
+
+
+@fault(
+    "quorum_state_present", "warning", "2", sound=two_vote,
+    says="Without a backup, stop all voters, then put the quorum-state of replica 1 in its log folder",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Kafka 3.9.1 and 4.3.1 went on so with all of it; without the file, a former leader ended."""
+    two_vote(nodes)
+    (nodes[1].folder / "quorum-state").unlink()
+
+
+@fault(
+    "quorum_state_present", "warning", "2", sound=two_vote, also="voters_present",
+    says="Without a backup, kraftlog recover builds a quorum from what remains",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The other voter was not copied, and may know a newer epoch."""
+    two_vote(nodes)
+    (nodes[1].folder / "quorum-state").unlink()
+    shutil.rmtree(nodes[0].home)
+
+
+@fault(
+    "quorum_state_present", "warning", "3",
+    says="Restore the file, or start the node with its log when the others have a leader. Do not let",
+    sound=lambda nodes: nodes[1].write(healthy_log()[:-1]), also="voter_holds_committed_data",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """One of the others lacks what is committed, and the other one refuses it (Kafka 4.1.1)."""
+    nodes[1].write(healthy_log()[:-1])
+    (nodes[2].folder / "quorum-state").unlink()
+
+
 def _forget_votes(nodes: list[Node]) -> None:
     for node in nodes:
         (node.folder / "quorum-state").unlink()
