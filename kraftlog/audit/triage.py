@@ -389,9 +389,10 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     if may_be_emptied(quorum, log):
         return f"{risk} Restore the file, or let the node join anew with an empty log folder when the others have a leader."
     kept = "Do not let the node join anew with an empty log folder: too few other voters at hand are whole."
-    if _others_lead_with_all(quorum, log):
+    if not log.is_empty and _others_lead_with_all(quorum, log):
         return f"{risk} Restore the file, or start the node with its log when the others have a leader. {kept}"
-    known = _knows_the_newest_epoch(quorum, log)
+    # A voter with an empty log would elect whoever asks.
+    known = None if log.is_empty else _knows_the_newest_epoch(quorum, log)
     gone = "kraftlog recover builds a quorum from what remains"
     if known is not None:
         gone = f"stop all voters, then put the quorum-state of replica {known.label} in its log folder: no voter knows a newer epoch"

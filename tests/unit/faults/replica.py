@@ -269,6 +269,18 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "quorum_state_present", "warning", "2", sound=two_vote,
+    says="too few other voters at hand are whole. Without a backup, kraftlog recover",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """With an empty log it would elect whoever asks, so it is given no vote."""
+    two_vote(nodes)
+    shutil.rmtree(nodes[1].folder)
+    nodes[1].folder.mkdir()
+    nodes[1].segment(0).write_bytes(b"")
+
+
+@fault(
     "quorum_state_present", "warning", "3",
     says="Restore the file, or start the node with its log when the others have a leader. Do not let",
     sound=lambda nodes: nodes[1].write(healthy_log()[:-1]), also="voter_holds_committed_data",
