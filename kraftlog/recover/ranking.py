@@ -3,8 +3,8 @@
 In: a quorum, with what the history of its state shows. Out: rows of the table `restore_ranking`.
 Each replica counts by its own files alone: how new the state is that they give (epoch first, as in
 an election), then how far back they reach, how little of them is damaged, and whether it is a
-voter's. What a copy holds beyond its own uncommitted tail's start, or beyond what can be committed,
-does not count, and no snapshot whose state the records or most copies contradict. Source: real cases
+voter's. What a copy holds beyond its own uncommitted tail's start, beyond what can be committed, or
+from where it differs from what a majority holds, does not count, and no snapshot whose state the records or most copies contradict. Source: real cases
 of clusters rebuilt from disks (strimzi#12583, redpanda 5312, KAFKA-14205).
 """
 
@@ -19,6 +19,7 @@ from kraftlog.quorum.evidence import ImageComparison
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.pairs import undecided_beside
 from kraftlog.relations import Row
 
 
@@ -85,14 +86,17 @@ def _candidate(
 ) -> Offer:
     held = Held.by(quorum, log)
     # As far as its own tail surely lies behind, and to what can be committed.
-    ends = (held.end_offset, quorum.confirmed_ends.get(log.label), quorum.bounds.upper)
+    differs = _differs_at(quorum, log)
+    ends = (held.end_offset, quorum.confirmed_ends.get(log.label), quorum.bounds.upper, differs)
     limit = min(one for one in ends if one is not None)
     left_out = (
         f"its snapshot {one.evidence.name} does not count: {unfit[one.path]}"
         for one in held.snapshots
         if one.path in unfit
     )
-    own = (*left_out, *either)
+    beside = undecided_beside(quorum, log)
+    undecided = f"it differs from replica {beside}, and nothing tells which one is right: compare both with a backup"
+    own = (*left_out, *either, *([] if beside is None else [undecided]))
     held = replace(held, snapshots=tuple(one for one in held.snapshots if one.path not in unfit))
     ranges = [(low, min(high, limit)) for low, high in held.ranges if low <= limit]
     damages = _damages(quorum, log)
@@ -100,6 +104,14 @@ def _candidate(
         return Offer(held, own, None, None, 0, limit, damages)
     first, last = ranges[-1]
     return Offer(held, own, first, last, max(0, held.epoch_before(last)), limit, damages)
+
+
+def _differs_at(quorum: Quorum, log: LogView) -> int | None:
+    """Where a log first holds other batches than the copies that decide there; None where it does not."""
+    starts = (run.start for one in quorum.differing if one.one is log for run in one.runs)
+    return next(
+        (start for start in sorted(starts) if log not in (quorum.majority_at(start) or [log])), None
+    )
 
 
 def _damages(quorum: Quorum, log: LogView) -> int:
@@ -171,6 +183,8 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
         yield f"no copy confirms it from offset {tail} on, and its own tail begins out of their sight: all that is left out"
     elif tail is not None:
         yield f"its own tail from offset {tail} on is left out"
+    elif one.limit == _differs_at(quorum, held.log):
+        yield f"from offset {one.limit} on it differs from what most copies hold: all that is left out"
     elif one.limit < held.end_offset:
         yield f"what it holds from offset {one.limit} on cannot have been committed"
     cut = quorum.cut_off_of(held.label)

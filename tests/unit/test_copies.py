@@ -3,6 +3,7 @@ changes of the voter set, on small quorums whose answers are known by hand, and 
 """
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -327,6 +328,31 @@ def test_replicas_of_real_quorums_in_order(case: str, labels: list[str], reach: 
 def test_recover_takes_a_state_as_new_as_the_best(case: str) -> None:
     found = recovered(golden(case))
     assert ranked(golden(case))[0]["restores_to_offset"] == found.image.end_offset
+
+
+def test_who_differs_from_a_majority_counts_up_to_there(tmp_path: Path) -> None:
+    """Kafka takes the changed record of replica 1 for good; it was the first one to restore from."""
+    nodes = quorum(tmp_path)
+    nodes[0].write([*healthy_log()[:-1], replace(healthy_log()[-1], values=(topic("z", 9),))])
+    rows = ranked(quorum_of(tmp_path))
+    assert [row["replica"] for row in rows] == ["2", "3", "1"]
+    assert rows[2]["restores_to_offset"] == 11
+    assert (
+        "from offset 11 on it differs from what most copies hold: all that is left out"
+        in rows[2]["reasons"]
+    )
+
+
+def test_of_two_that_differ_nothing_tells_which_is_right(tmp_path: Path) -> None:
+    nodes = quorum(tmp_path)
+    nodes[0].write([*healthy_log()[:-1], replace(healthy_log()[-1], values=(topic("z", 9),))])
+    shutil.rmtree(nodes[2].home)
+    for row in ranked(quorum_of(tmp_path)):
+        other = "2" if row["replica"] == "1" else "1"
+        assert (
+            f"it differs from replica {other}, and nothing tells which one is right: compare both with a backup"
+            in row["reasons"]
+        )
 
 
 def test_damage_puts_a_replica_behind(tmp_path: Path) -> None:
