@@ -391,12 +391,20 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     kept = "Do not let the node join anew with an empty log folder: too few other voters at hand are whole."
     if not log.is_empty and _others_lead_with_all(quorum, log):
         return f"{risk} Restore the file, or start the node with its log when the others have a leader. {kept}"
-    # A voter with an empty log would elect whoever asks.
+    return f"{risk} Restore the file. {kept} Without a backup, {_without_its_vote(quorum, log)}."
+
+
+def _without_its_vote(quorum: Quorum, log: LogView) -> str:
+    """What is done with a voter whose vote is lost for good, in words. One with an empty log would elect
+    whoever asks, so that it is given another's log as well.
+    """
+    best = replacement(quorum, log) if log.is_empty else None
+    if best is not None:
+        return put_in_place(log, best)
     known = None if log.is_empty else _knows_the_newest_epoch(quorum, log)
-    gone = "kraftlog recover builds a quorum from what remains"
     if known is not None:
-        gone = f"stop all voters, then put the quorum-state of replica {known.label} in its log folder: no voter knows a newer epoch"
-    return f"{risk} Restore the file. {kept} Without a backup, {gone}."
+        return f"stop all voters, then put the quorum-state of replica {known.label} in its log folder: no copy knows a newer epoch"
+    return "kraftlog recover builds a quorum from what remains"
 
 
 def _others_lead_with_all(quorum: Quorum, log: LogView) -> bool:
@@ -412,26 +420,31 @@ def _others_lead_with_all(quorum: Quorum, log: LogView) -> bool:
             _is_whole(quorum, one, end) and _begins_soundly(quorum, one, unfit) for one in copies
         )
     ]
+    able = [
+        copies
+        for copies in others
+        if any(not one.is_empty and knows_its_vote(quorum, one) for one in copies)
+    ]
     left, needed = len(others) - len(whole), quorum.bounds.majority
-    return len(others) >= needed > left + len(quorum.bounds.missing_voters)
+    return len(able) >= needed > left + len(quorum.bounds.missing_voters)
 
 
 def _knows_the_newest_epoch(quorum: Quorum, log: LogView) -> LogView | None:
-    """The voter's copy with the quorum-state of the newest epoch, sooner with its leader, where all other
-    voters were copied and know their votes: each leader that there was is one of them, or had a vote of
-    theirs. None also where this one's own files know a newer epoch.
+    """The voter's copy with the quorum-state of the newest epoch, sooner with its leader. None where a
+    voter was not copied, or a log knows a newer epoch: what is written in that again would be another
+    history of the same epoch.
     """
-    others = [one for copies in quorum.holders.values() if log not in copies for one in copies]
     known = [
         (one.evidence.state_file.leader_epoch, one.evidence.state_file.leader_id, one)
-        for one in others
-        if one.evidence.state_file is not None and knows_its_vote(quorum, one)
+        for copies in quorum.holders.values()
+        for one in copies
+        if log not in copies and one.evidence.state_file is not None and knows_its_vote(quorum, one)
     ]
     own = log.evidence.state_file
-    least = max(noted_epoch(log), log.last_epoch or 0, own.leader_epoch if own else 0)
+    noted = [noted_epoch(one) for one in quorum.peers]
+    least = max([*noted, own.leader_epoch if own else 0])
     epoch, _, best = max(known, key=lambda one: one[:2], default=(-1, -1, None))
-    all_know = len(known) == len(others) and not quorum.bounds.missing_voters
-    return best if all_know and epoch >= least else None
+    return best if epoch >= least and not quorum.bounds.missing_voters else None
 
 
 _WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."

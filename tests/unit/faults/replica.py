@@ -258,6 +258,18 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "quorum_state_present", "warning", "3",
+    says="Without a backup, stop all voters, then put the quorum-state of replica 1 in its log folder",
+    also="voter_holds_committed_data",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The others elect nobody: one of them has lost all that it had (Kafka 4.3.1)."""
+    shutil.rmtree(nodes[1].folder)
+    nodes[1].folder.mkdir()
+    (nodes[2].folder / "quorum-state").unlink()
+
+
+@fault(
     "quorum_state_present", "warning", "2", sound=two_vote, also="voters_present",
     says="Without a backup, kraftlog recover builds a quorum from what remains",
 )  # fmt: skip
@@ -270,10 +282,10 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "quorum_state_present", "warning", "2", sound=two_vote,
-    says="too few other voters at hand are whole. Without a backup, kraftlog recover",
+    says="Without a backup, put the log folder of replica 1 in the place of its own, with the quorum-state",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
-    """With an empty log it would elect whoever asks, so it is given no vote."""
+    """With an empty log it would elect whoever asks, so it is given a log as well (Kafka 4.3.1)."""
     two_vote(nodes)
     shutil.rmtree(nodes[1].folder)
     nodes[1].folder.mkdir()
