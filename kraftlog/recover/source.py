@@ -20,7 +20,12 @@ from kraftlog.log.names import CHECKPOINT, LOG
 from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
-from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
+from kraftlog.quorum.committed import (
+    Committed,
+    committed_in,
+    committed_together,
+    contradicted_from,
+)
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
 from kraftlog.quorum.holdings import Held, content_key
 from kraftlog.quorum.model import Quorum
@@ -137,7 +142,8 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     Raises InputError where no copy gives any, or none that."""
     copies = [Held.by(quorum, log) for log in quorum.peers]
     best, offset = _best(quorum, at)
-    known = committed_in(quorum, best.label)
+    is_one = best.links is not quorum.chain
+    known = committed_in(quorum, best.label) if is_one else committed_together(quorum)
     image = image_at(best, offset, CLEAR, known.offset, from_oldest=True)
     open_since = image.open_since
     if open_since is not None:
