@@ -638,6 +638,16 @@ def test_a_copy_of_another_cluster_is_ahead_of_nobody() -> None:
     ]  # fmt: skip
 
 
+def test_a_copy_of_nobody_is_called_as_in_the_answer() -> None:
+    """A mere 3 above a finding would be read as a count, or as controller 3."""
+    rows = [replica("1", 1, 12), replica("3", 3, 2000, node_id=None, role="unknown")]
+    bad = finding("batch_crc_valid", "3", offset=1964)
+    told = restart("replica 3", "unsafe", "w", node_id=None)
+    data = page(rows, [bad], restart=(restart("controller 1", "safe", "s"), told))
+    assert data.names == {"1": "controller 1", "3": "replica 3"}
+    assert status_of(data, data.replicas[1]) == ("critical", "1 finding, the first at offset 1,964")
+
+
 # --- long axes, many replicas ------------------------------------------------------------------
 
 
