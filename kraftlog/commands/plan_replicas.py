@@ -44,7 +44,6 @@ from kraftlog.simulate.traffic import BY_TOPIC, EVEN, MOST, PRICE_PER_GB, Traffi
 from kraftlog.source.collected import collected, furthest_image
 from kraftlog.source.task_settings import redactor_of
 
-
 _SELECTOR = "rack-aware"
 _OTHERS = ("serves", "staleness", "watermark")
 _EFFECTS: dict[str | None, dict[str, object]] = {
