@@ -226,7 +226,9 @@ def test_of_logs_that_are_all_damaged_each_record_counts_that_can_be_read(tmp_pa
 def test_of_logs_put_together_is_proven_what_any_of_those_proves_that_hold_it(
     tmp_path: Path,
 ) -> None:
-    """What the last log holds otherwise further in front is none of the records that are taken."""
+    """What the last log holds otherwise further in front is none of the records that are taken: it is
+    lost by name, and not what those hold whose records are taken in its place.
+    """
 
     def damaged(one: Batch) -> bytes:
         return bytes([*one.raw()[:-1], one.raw()[-1] ^ 0xFF])
@@ -242,6 +244,8 @@ def test_of_logs_put_together_is_proven_what_any_of_those_proves_that_hold_it(
     text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
     assert "every record below offset 10 (a majority of the voters (1, 3) holds" in text
     assert "Whether offsets 10 to 11 were committed" in text
+    assert text.count("Left out: ") == text.count("Left out: offset 9 of replica 2.") == 1
+    assert "- topic z (id " in text
 
 
 def test_records_count_and_no_snapshot_that_says_otherwise(tmp_path: Path) -> None:
