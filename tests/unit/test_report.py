@@ -213,6 +213,17 @@ def restart(who: str, verdict: str, reason: str, **others: Any) -> Row:
     return row | others
 
 
+def test_of_nodes_that_must_not_start_the_brokers_come_last() -> None:
+    rows = [
+        restart("broker 14", "unsafe", "a", role="observer"),
+        restart("controller 1", "unsafe", "b", role="voter"),
+        restart("replica 3", "unsafe", "c", role="unknown"),
+        restart("broker 11", "safe", "d", role="observer", order=1),
+    ]
+    told = [one.nodes for one in answer_of(rows, VERDICT, []).restart]
+    assert told == ["controller 1", "replica 3", "broker 14", "broker 11"]
+
+
 def test_what_to_do_names_the_nodes() -> None:
     rows = [restart("controller 2", "unsafe", "w"), restart("broker 11", "unsafe", "w")]
     bad = [
