@@ -667,6 +667,20 @@ def long_log(end: int = 23_000_000, tail: int = 5) -> list[Row]:
     return [*rows, replica("2", 2, end - 1000 + tail, committed_lower=end - 1000)]
 
 
+def test_offsets_that_no_drawing_tells_apart_are_counted_from_the_first() -> None:
+    far = 2**62 + 5
+    data = page(
+        [replica(str(node), node, far + 61, log_start_offset=far) for node in (1, 2)],
+        epochs=(epoch("1", 7, far, far + 61), epoch("2", 7, far, far + 61)),
+    )
+    reader = read(render_page(data))
+    for mark in reader.marks("epoch"):
+        assert int(re.findall(r"h(\d+)", mark.attributes["d"])[0]) > 200, "it has a width"
+    assert any(f"counted from {far:,} on" in one.text for one in reader.named("text"))
+    near = read(render_page(page([replica("1", 1, 12)])))
+    assert not any("counted from" in one.text for one in near.named("text"))
+
+
 def test_a_short_tail_of_a_long_log_has_a_drawing_of_its_own() -> None:
     start = 22_999_000
     tail = finding(
