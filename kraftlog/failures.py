@@ -65,7 +65,11 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
     code = 0  # of a listing whose reader has gone: it ends quietly, as other tools do
     try:
         with heard_or_not(sys.stdout), seldom_looked_for():
-            code = work()
+            try:
+                code = work()
+            except SystemExit:  # after a help text, which may not have come through
+                sys.stdout.flush()
+                raise
     except KeyboardInterrupt:
         # One that has passed through an exec of text, as a dataclass does, counts as unhandled for
         # Python until the next one: it would end the process by the signal, whatever we return.

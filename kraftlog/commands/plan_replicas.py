@@ -14,7 +14,7 @@ from kraftlog.commands.command import DESCRIBE_HELP, add_format, add_roots, comm
 from kraftlog.commands.faults import print_with_faults
 from kraftlog.commands.values import number_from
 from kraftlog.config import Options
-from kraftlog.errors import InputError
+from kraftlog.errors import InputError, UsageError
 from kraftlog.plain import counted, tell
 from kraftlog.quorum.epochs import vector_of
 from kraftlog.quorum.model import Quorum
@@ -44,6 +44,24 @@ from kraftlog.simulate.traffic import BY_TOPIC, EVEN, MOST, PRICE_PER_GB, Traffi
 from kraftlog.source.collected import collected, furthest_image
 from kraftlog.source.task_settings import redactor_of
 
+_SELECTOR = "rack-aware"
+_OTHERS = ("serves", "staleness", "watermark")
+_EFFECTS: dict[str | None, dict[str, object]] = {
+    None: {
+        "at": None,
+        "selector": _SELECTOR,
+        "traffic": EVEN,
+        "bytes_per_day": None,
+        "price_per_gb": PRICE_PER_GB,
+        "partitions": False,
+    },
+    "serves": {"reset": str(Policy.LATEST), "fetched_epoch": None},
+    "watermark": {"max_wait_ms": MAX_WAIT_MS},
+}
+"""The options that have an effect where this is asked (None: of data partitions), and their values
+where nobody gave them.
+"""
+
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
@@ -54,7 +72,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at", type=int, metavar="OFFSET", help="the state before this offset")
     parser.add_argument(
         "--selector",
-        default="rack-aware",
+        default=_SELECTOR,
         metavar="NAME",
         help=f"{', '.join(BUILT_IN)}, or module:Class on PYTHONPATH (default: rack-aware)",
     )
@@ -151,6 +169,7 @@ def _amount(text: str) -> float:
     note="A traffic file has a first line topic,bytes_per_day and may have the columns partition and rack.",
 )
 def _run(chosen: argparse.Namespace) -> int:
+    _refuse_what_has_no_effect(chosen)
     selector = load_selector(chosen.selector)
     options = options_of(chosen)
     others = _other_rows(chosen)
@@ -168,6 +187,16 @@ def _run(chosen: argparse.Namespace) -> int:
         return print_with_faults(rows, quorum, chosen.format)
     print_rows(rows, chosen.format)
     return 0
+
+
+def _refuse_what_has_no_effect(chosen: argparse.Namespace) -> None:
+    """Who gives an option expects that the answer goes by it."""
+    asked = next((one for one in _OTHERS if getattr(chosen, one) not in (None, False)), None)
+    for where, options in _EFFECTS.items():
+        for name, default in options.items():
+            if where != asked and getattr(chosen, name) != default:
+                why = f"with --{asked}" if where is None else f"without --{where}"
+                raise UsageError(f"--{name.replace('_', '-')} has no effect {why}")
 
 
 def _other_rows(chosen: argparse.Namespace) -> Any:

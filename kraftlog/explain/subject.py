@@ -7,7 +7,7 @@ created again under one name are one subject, told one after the other.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kraftlog.errors import UsageError
 from kraftlog.log.names import LAST_OFFSET
@@ -65,6 +65,8 @@ _TABLES: Mapping[str, Mapping[str, Naming | None]] = {
 """The tables that a kind of subject lives in, and how their rows are called where that is by a name."""
 FORMS = "topic NAME, partition NAME-N, broker ID, controller ID, config topic/NAME, principal User:NAME, quota client-id/NAME, feature NAME, or offsets A-B"
 _OFFSETS = re.compile(r"(\d+)(?:\s*(?:-|\.\.|to)\s*(\d+))?")
+_DEFAULTS = ("<default>", "(default)")
+"""How Kafka's tools, and we, call what is of none by name."""
 _PARTITION = re.compile(r"(.+)-(\d+)")
 
 
@@ -172,8 +174,9 @@ def subject_of(words: Sequence[str]) -> Subject:
 
 
 def subjects_of(words: Sequence[str]) -> list[Subject]:
-    """What the words can mean, the likeliest first: `orders-3` is a topic, else a partition, and what
-    follows the last slash a config's key, else the end of a group's name.
+    """What the words can mean, the likeliest first: `orders-3` is a topic, else a partition, what
+    follows the last slash a config's key, else the end of a group's name, and <default> one of that
+    name, else the default.
     """
     found = subject_of(words)
     is_bare = len(words) == 1 and found.kind == "topic" and found.name == words[0]
@@ -182,6 +185,9 @@ def subjects_of(words: Sequence[str]) -> list[Subject]:
     if found.kind == "config" and found.key and found.number not in (TOPIC, BROKER):
         name = f"{found.name}/{found.key}"
         return [found, Subject("config", name, found.tables, number=found.number)]
+    before, slash, name = found.name.rpartition("/")
+    if found.kind in ("config", "quota") and name in _DEFAULTS:
+        return [found, replace(found, name=before + slash)]
     return [found]
 
 

@@ -11,7 +11,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from kraftlog.plain import voters_text
+from kraftlog.quorum.chain import holds
 from kraftlog.quorum.copy_times import described_key
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
@@ -56,6 +59,24 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
         why = f"{quorum.told_by} tells that everything below offset {bounds.lower} is committed, and not that this log holds it"
         return Committed(known, why)
     return Committed(bounds.lower, bounds.lower_reason)
+
+
+def committed_together(quorum: Quorum) -> Committed:
+    """The same of the history that the copies hold together: each batch of it is committed where one
+    of the copies that hold it says so, whatever that copy holds elsewhere.
+    """
+    links, told = quorum.chain, [committed_in(quorum, log.label) for log in quorum.peers]
+    reached = np.zeros(len(links), np.int64)
+    for log, known in zip(quorum.peers, told, strict=True):
+        if not log.is_empty:
+            own = holds(log, links, np.arange(len(links)))
+            reached[own] = np.maximum(reached[own], known.offset)
+    short = np.flatnonzero(reached < links.end)
+    if len(short) == 0:
+        return max(told)
+    at = max(int(reached[short[0]]), int(links.base[short[0]]))
+    why = f"what follows from offset {at} on is held only by copies that are not proven up to there"
+    return next((one for one in told if one.offset == at), Committed(at, why))
 
 
 def contradicted_from(quorum: Quorum, label: str) -> int:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+import numpy as np
+
 from kraftlog.audit.grouping import EQUALS, contradicted
 from kraftlog.audit.images import images_apart, states_apart
 from kraftlog.decode.redaction import Redactor
@@ -20,9 +22,16 @@ from kraftlog.log.names import CHECKPOINT, LOG
 from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
-from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
+from kraftlog.quorum.chain import Chain, whole_log
+from kraftlog.quorum.committed import (
+    Committed,
+    committed_in,
+    committed_together,
+    contradicted_from,
+)
 from kraftlog.quorum.evidence import ImageComparison, StateEvidence
 from kraftlog.quorum.holdings import Held, content_key
+from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at, state_at, states_between
 from kraftlog.quorum.snapshots import SnapshotView
@@ -137,7 +146,8 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
     Raises InputError where no copy gives any, or none that."""
     copies = [Held.by(quorum, log) for log in quorum.peers]
     best, offset = _best(quorum, at)
-    known = committed_in(quorum, best.label)
+    is_one = best.links is not quorum.chain
+    known = committed_in(quorum, best.label) if is_one else committed_together(quorum)
     image = image_at(best, offset, CLEAR, known.offset, from_oldest=True)
     open_since = image.open_since
     if open_since is not None:
@@ -151,7 +161,7 @@ def recovered(quorum: Quorum, at: int | None = None) -> Recovered:
         None if base is None else base.replica,
         known._replace(offset=min(known.offset, image.end_offset)),
         quorum.bounds,
-        (*_left_out(quorum, copies, image, at, open_since), *_cut_off(quorum, image)),
+        (*_left_out(best, copies, image, at, open_since), *_cut_off(quorum, image)),
         tuple(_brokers(quorum, image)),
         names[0] if names else None,
         tuple(_apart(quorum)),
@@ -288,11 +298,12 @@ def _possible(quorum: Quorum, end: int) -> int:
 
 
 def _left_out(
-    quorum: Quorum, copies: Sequence[Held], image: Image, at: int | None, open_since: int | None
+    best: Held, copies: Sequence[Held], image: Image, at: int | None, open_since: int | None
 ) -> Iterator[LeftOut]:
-    """What the copies hold beyond the image, or instead of a part of it."""
+    """What the copies hold beyond the image of one of them, or instead of a part of it."""
+    quorum = best.quorum
     for one in copies:
-        start, end = _departs(quorum, one, image)
+        start, end = _departs(one, best, image.end_offset)
         if end <= start:
             continue
         known = committed_in(quorum, one.label).offset
@@ -331,18 +342,35 @@ def _cut_off(quorum: Quorum, image: Image) -> Iterator[LeftOut]:
         yield LeftOut(label, cut.start, end, Cause.CUT, told, 0, why, path)
 
 
-def _departs(quorum: Quorum, held: Held, image: Image) -> tuple[int, int]:
-    """Offsets [start, end) of what a copy holds beyond an image, or instead of a part of it."""
-    label, end = held.label, held.end_offset
-    start = quorum.leaves(label, image.end_offset)
-    pair = quorum.comparisons.get((label, image.replica))
-    if pair is not None:
-        start = max(start, min(pair.alike_until, image.end_offset))
-    runs = [one for one in pair.runs if one.start < image.end_offset] if pair else []
-    if not runs or start < runs[0].start:
+def _departs(held: Held, best: Held, until: int) -> tuple[int, int]:
+    """Offsets [start, end) of what a copy holds beyond an image of another one, up to its end, or
+    instead of a part of it.
+    """
+    quorum, label, end = held.quorum, held.label, held.end_offset
+    start = quorum.leaves(label, until)
+    if best.links is quorum.chain:
+        runs, agrees_again = _apart_from(held.log, best.links, until)
+    else:
+        pair = quorum.comparisons.get((label, best.label))
+        if pair is not None:
+            start = max(start, min(pair.alike_until, until))
+        found = [one for one in pair.runs if one.start < until] if pair else []
+        runs = [(one.start, one.end) for one in found]
+        agrees_again = bool(found) and found[-1].equal_after
+    if not runs or start < runs[0][0]:
         return start, end
-    goes_back = end <= image.end_offset and runs[-1].equal_after
-    return runs[0].start, runs[-1].end if goes_back else end
+    return runs[0][0], runs[-1][1] if end <= until and agrees_again else end
+
+
+def _apart_from(log: LogView, links: Chain, until: int) -> tuple[list[tuple[int, int]], bool]:
+    """Offsets [start, end) where a log holds other batches than links do, of those that begin below
+    an offset; and whether it agrees with them at its end.
+    """
+    own = whole_log(log)
+    at = np.minimum(np.searchsorted(links.base, own.base), len(links) - 1)
+    same = (links.base[at] == own.base) & (links.ids[at] == own.ids).all(axis=1)
+    other = own.part(np.flatnonzero(~same & (own.base < until)))
+    return list(zip(other.base.tolist(), other.end.tolist(), strict=True)), bool(same[-1:].any())
 
 
 def _cause(

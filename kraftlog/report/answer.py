@@ -193,8 +193,9 @@ def _in_vain(rows: Sequence[Row]) -> str | None:
 
 
 def _restart(rows: Sequence[Row]) -> list[Nodes]:
+    """The worst first, and in each the brokers last: without voters nobody leads."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row["role"] == "observer"):
         groups.setdefault((_may(row), _why(row)), []).append(row["who"])
     found = [Nodes(may, sharing(names, why), why) for (may, why), names in groups.items()]
     return sorted(found, key=lambda one: [*COLOURS].index(one.may))

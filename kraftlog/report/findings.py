@@ -122,7 +122,7 @@ def _print_limits(console: Console, settings: Sequence[Row]) -> None:
         if row["setting"] in THRESHOLDS and row["source"] != ValueSource.DEFAULT
     ]
     if given:
-        _print_dim(console, f"limits that are not the defaults: {', '.join(given)}")
+        _print_dim(console, f"limits that were set: {', '.join(given)}")
 
 
 def _print_dim(console: Console, text: str) -> None:

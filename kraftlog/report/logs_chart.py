@@ -58,10 +58,14 @@ def logs_svg(data: PageData, window: OffsetWindow, size: Size, title: str) -> st
         _snapshots(data, window),
         *_bounds(data, window),
     ]
-    low, high = window.low, window.high
+    zero = window.low if window.high > _EXACT else 0
+    for one in layers:
+        one["data"] = {"values": [_from(zero, row) for row in one["data"]["values"]]}
+    low, high = window.low - zero, window.high - zero
     rows = max(1, len(data.replicas))
     ticks = max(2, size.axis // 110)
-    axis = {"title": "offset", "format": ",d", "tickMinStep": 1, "tickCount": ticks}
+    title_of_axis = f"offset, counted from {zero:,} on" if zero else "offset"
+    axis = {"title": title_of_axis, "format": ",d", "tickMinStep": 1, "tickCount": ticks}
     scale = {"domain": [low, high], "nice": False, "zero": False, "clamp": True}
     frame = {
         "x": channel("low:Q", scale=scale, axis=axis),
@@ -73,6 +77,16 @@ def logs_svg(data: PageData, window: OffsetWindow, size: Size, title: str) -> st
         "padding": {"left": 14, "right": 14, "top": 8, "bottom": 4},
     }  # fmt: skip
     return drawn(chart, title)
+
+
+_EXACT = 1 << 53
+"""Beyond this a drawing knows no single number."""
+
+
+def _from(zero: int, row: Spec) -> Spec:
+    """A row with its places on the axis counted from an offset on."""
+    places = ("at", "start", "end")
+    return {name: one - zero if name in places else one for name, one in row.items()}
 
 
 def _fixed(pixels: int) -> Spec:

@@ -34,7 +34,7 @@ def order_text(names: Iterable[str]) -> str:
     for role, run in groupby(found, key=lambda one: one[0]):
         told = [one for _, one in run]
         plural = f"{role}{'s' if len(told) > 1 else ''} " if role else ""
-        parts.append(f"{plural}{' → '.join(told)}")
+        parts.append(f"{plural}{' → '.join(_brief(told, ' → … → '))}")
     return ", then ".join(parts)
 
 
@@ -52,9 +52,27 @@ def nodes_text(names: Sequence[str]) -> str:
     for role in sorted(by_role, reverse=True):
         told = sorted(by_role[role], key=natural)
         plural = "s" if len(told) > 1 else ""
-        parts.append(f"{role}{plural} {listed(told)}")
+        parts.append(f"{role}{plural} {listed(_brief(told, ' to '))}")
     parts += others
     return ", ".join(parts) if any(" and " in one for one in parts) else listed(parts)
+
+
+_CROWD = 9
+"""So many names can be read one by one."""
+
+
+def _brief(names: Sequence[str], to: str) -> list[str]:
+    """Names; of a crowd, ids that follow one on the other as the first and the last of them."""
+    runs: list[list[str]] = []
+    for name in names:
+        before = runs[-1][-1] if runs else ""
+        is_next = name.isdecimal() and before.isdecimal() and int(name) == int(before) + 1
+        if is_next and len(names) > _CROWD:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    told = ([f"{run[0]}{to}{run[-1]}"] if len(run) > 2 else run for run in runs)
+    return [one for shown in told for one in shown]
 
 
 def count_of(findings: Iterable[Row]) -> int:

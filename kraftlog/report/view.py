@@ -131,11 +131,7 @@ def names_of(replicas: Iterable[Row], restart: Iterable[Row]) -> dict[str, str]:
     count = Counter(row["node_id"] for row in rows)
     found = {row["replica"]: _name_of(row, count[row["node_id"]] == 1) for row in rows}
     told = called_in(restart)
-    return found | {
-        label: told[label]
-        for label in found.keys() & told.keys()
-        if told[label].startswith(("controller ", "broker "))
-    }
+    return found | {label: told[label] for label in found.keys() & told.keys()}
 
 
 def _name_of(row: Row, is_alone: bool) -> str:
@@ -154,7 +150,7 @@ def status_of(data: PageData, row: Row) -> tuple[str, str]:
         those = [one for one in found if one["severity"] == severity]
         if those:
             offsets = [one["offset"] for one in those if one["offset"] is not None]
-            place = f", the first at offset {min(offsets)}" if offsets else ""
+            place = f", the first at offset {min(offsets):,}" if offsets else ""
             return severity, f"{len(those)} finding{'s' if len(those) > 1 else ''}{place}"
     behind = offsets_behind(row, data.replicas)
     if behind is None:

@@ -399,7 +399,11 @@ class _Joiner:
         link = self.way.link
         least = least_bandwidth(size_bytes, ceil(link.round_trip_ms), self.way.answer_ms)
         enough = "" if least is None else f", or use a link of {ceil(least):,} bytes per second"
-        return f"set {FETCHED_BYTES} lower (from Kafka 4.3 on), or, where one batch is that large, raise {' and '.join(self.way.timeouts)}{enough}"
+        chunk = recommended_chunk_bytes(link, self.way.answer_ms)
+        longer = f"raise {' and '.join(self.way.timeouts)}{enough}"
+        if chunk is None or self.way.fetch_bytes <= chunk:
+            return longer
+        return f"set {FETCHED_BYTES} to {chunk} or less (from Kafka 4.3 on), or, where one batch is that large, {longer}"
 
 
 def _named(answer: Answer) -> str | None:

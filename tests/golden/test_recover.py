@@ -223,6 +223,31 @@ def test_of_logs_that_are_all_damaged_each_record_counts_that_can_be_read(tmp_pa
     assert canonical_lines(states[0]) == canonical_lines(states[1])
 
 
+def test_of_logs_put_together_is_proven_what_any_of_those_proves_that_hold_it(
+    tmp_path: Path,
+) -> None:
+    """What the last log holds otherwise further in front is none of the records that are taken: it is
+    lost by name, and not what those hold whose records are taken in its place.
+    """
+
+    def damaged(one: Batch) -> bytes:
+        return bytes([*one.raw()[:-1], one.raw()[-1] ^ 0xFF])
+
+    nodes = quorum(tmp_path / "copies")
+    replace_batch(nodes[0], 11, lambda _: b"")
+    replace_batch(nodes[0], 7, damaged)
+    replace_batch(nodes[1], 9, lambda one: replace(one, values=(topic("z", 9),)).raw())
+    replace_batch(nodes[2], 10, damaged)
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert (plan["logs_of"], plan["end_offset"], plan["proven_offset"]) == (["1", "2"], 12, 10)
+    assert plan["topics"] == ["a", "b", "c"]
+    text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
+    assert "every record below offset 10 (a majority of the voters (1, 3) holds" in text
+    assert "Whether offsets 10 to 11 were committed" in text
+    assert text.count("Left out: ") == text.count("Left out: offset 9 of replica 2.") == 1
+    assert "- topic z (id " in text
+
+
 def test_records_count_and_no_snapshot_that_says_otherwise(tmp_path: Path) -> None:
     """The newest snapshots lack topic b, as a node's own state may: a node would go on without it.
     Where the log begins behind offset 0, the oldest snapshot that leads up to its end is the base.

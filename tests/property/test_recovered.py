@@ -17,14 +17,25 @@ from tests.collecting import collect
 from tests.property import raft
 from tests.property.test_forgetful import forgetful
 from tests.property.test_histories import write
-from tests.unit.audit_logs import LIMITS
+from tests.unit.audit_logs import HEADER_SIZE, LIMITS, batch_starts
 
 
-def _copied(quorum: raft.Quorum, root: Path, share: float) -> Quorum:
+def _copied(quorum: raft.Quorum, root: Path, share: float, damaged: int = 0) -> Quorum:
+    """The disks at hand; or their logs alone, each with so many batches that cannot be read."""
     disks = quorum.nodes | quorum.observers
     for number, disk in disks.items():
         if disk.epoch and quorum.random.random() < share:
             write(quorum, number, disk, root)
+    if damaged:
+        for path in root.rglob("*.checkpoint"):
+            path.unlink()
+        for path in sorted(root.rglob("*.log")):
+            raw = bytearray(path.read_bytes())
+            for start in quorum.random.sample(
+                starts := batch_starts(raw), min(damaged, len(starts))
+            ):
+                raw[start + HEADER_SIZE] ^= 0xFF
+            path.write_bytes(raw)
     key = Redactor(b"k" * 32)
     replicas = find_replicas([str(root)])
     return Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
@@ -60,3 +71,23 @@ def test_what_is_proven_was_committed(seed: int, tmp_path: Path) -> None:
     log = (quorum.nodes | quorum.observers)[int(plan.image.replica)].log
     proven = log[: plan.proven.offset]
     assert quorum.ever >= {*enumerate(proven)} or quorum.cannot_be_undone(proven)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1030))
+def test_what_is_proven_of_logs_put_together_was_committed(seed: int, tmp_path: Path) -> None:
+    """Each batch of them is that of the log from which it is taken."""
+    quorum = raft.history(seed, observers=2, waits=True)
+    logs = {str(one): disk.log for one, disk in (quorum.nodes | quorum.observers).items()}
+    try:
+        seen = _copied(quorum, tmp_path, 0.9, damaged=2)
+        plan = recovered(seen)
+    except InputError:
+        return
+    links = seen.chain
+    taken = {
+        at: logs[links.logs[int(links.log[link])].label][at]
+        for link in range(len(links))
+        for at in range(int(links.base[link]), int(links.end[link]))
+    }
+    if len(plan.logs_of) > 1:
+        assert quorum.ever >= {(at, taken[at]) for at in range(plan.proven.offset)}

@@ -323,6 +323,27 @@ def test_numbers_that_say_nothing(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("--reset earliest", "--reset has no effect without --serves"),
+        ("--fetched-epoch 3", "--fetched-epoch has no effect without --serves"),
+        ("--max-wait-ms 9", "--max-wait-ms has no effect without --watermark"),
+        ("--serves 100 --max-wait-ms 9", "--max-wait-ms has no effect without --watermark"),
+        ("--watermark --reset none", "--reset has no effect without --serves"),
+        ("--serves 100 --selector leader", "--selector has no effect with --serves"),
+        ("--staleness --at 100", "--at has no effect with --staleness"),
+        ("--staleness --price-per-gb 1", "--price-per-gb has no effect with --staleness"),
+        ("--watermark --partitions", "--partitions has no effect with --watermark"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    given: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "replicas", "--input", "x", *given.split()]) == 2
+    assert capsys.readouterr().err == f"kraftlog: {says}\n"
+
+
 def test_what_a_plan_cannot_know_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, "isolated")
     assert "rack" not in capsys.readouterr().err

@@ -276,6 +276,8 @@ def test_who_leads_is_known_where_only_a_quorum_state_tells_it(
     [
         ("client-id/app", "client-id app", 1.0),
         ("client-id/", "client-id (default)", 2.0),
+        ("client-id/<default>", "client-id (default)", 2.0),
+        ("client-id/(default)", "client-id (default)", 2.0),
         ("ip/::1", "ip ::1", 3.0),
     ],
 )
@@ -290,6 +292,17 @@ def test_a_quota_is_told_by_what_it_is_of(
     assert [line.strip() for line in told.splitlines() if "is set" in line] == [
         f"quota producer_byte_rate of {named} is set to {value}"
     ]
+
+
+@pytest.mark.parametrize("what", ["broker/", "broker/<default>", "broker/(default)"])
+def test_the_default_of_all_brokers_by_the_names_that_it_has(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No change of it would otherwise be told, as if there had been none."""
+    for node in quorum(tmp_path):
+        node.append(Batch(12, 2, (config(4, "", "a.b", "1"),), None, START_MS + 9000))
+    told = explained(capsys, "config", what, "--input", str(tmp_path))
+    assert "config a.b of broker (default of all) is set to" in told
 
 
 def test_a_quota_of_nothing_that_has_one_is_refused(

@@ -536,9 +536,10 @@ def test_a_short_answer_that_nobody_reads_is_no_failure(words: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_a_disk_without_room_for_the_answer_is_one_sentence() -> None:
+@pytest.mark.parametrize("asked", [["replicas", "--input", str(QUORUM)], ["plan", "--help"]])
+def test_a_disk_without_room_for_the_answer_is_one_sentence(asked: list[str]) -> None:
     """Python's own words at its end would follow."""
-    words = [sys.executable, "-m", "kraftlog", "replicas", "--input", str(QUORUM)]
+    words = [sys.executable, "-m", "kraftlog", *asked]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=env, check=False)

@@ -146,6 +146,12 @@ def test_a_version_that_ends_with_what_is_known_is_no_event_of_a_broker() -> Non
     assert [one.offset for one in Bursts(log, events).events] == [2, 7]
 
 
+def test_a_burst_goes_on_within_its_gap_and_ends_beyond_it_or_with_its_epoch() -> None:
+    log = replace(log_of(5, [0, 10, 21, 22, 23]), epochs=np.array([1, 1, 1, 1, 2]))
+    bursts = Bursts(log, [BrokerEvent(0, 1, "fenced", "FENCE_BROKER_RECORD")])
+    assert bursts.every.tolist() == [[0, 2], [0, 2], [2, 4], [2, 4], [4, 5]]
+
+
 def test_a_leader_whose_clock_was_hours_ahead() -> None:
     ahead = 2 * HOUR_MS
     log = replace(log_of(4, [0, ahead, 10, 30]), epochs=np.array([1, 2, 3, 4]))

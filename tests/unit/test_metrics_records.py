@@ -254,6 +254,9 @@ def test_racks_on_some_brokers_and_other_than_registered(lagging: Copy) -> None:
     found = lint(lagging.quorum(), {11: "a", 12: None})
     assert found["11", "broker.rack"]["message"].startswith("1 of 2 brokers have a rack")
     assert found["1", "broker.rack"]["status"] == "default"
+    lagging.configure("11", process__roles="broker")
+    assert lint(lagging.quorum())["11", "broker.rack"]["status"] == "default", "none has a rack"
+    lagging.configure("11", process__roles="broker", broker__rack="a")
     moved = lint(lagging.quorum(), {11: "b"})["11", "broker.rack"]
     assert (moved["status"], "'b'" in moved["message"]) == ("at odds", True)
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -213,6 +213,17 @@ def restart(who: str, verdict: str, reason: str, **others: Any) -> Row:
     return row | others
 
 
+def test_of_nodes_that_must_not_start_the_brokers_come_last() -> None:
+    rows = [
+        restart("broker 14", "unsafe", "a", role="observer"),
+        restart("controller 1", "unsafe", "b", role="voter"),
+        restart("replica 3", "unsafe", "c", role="unknown"),
+        restart("broker 11", "safe", "d", role="observer", order=1),
+    ]
+    told = [one.nodes for one in answer_of(rows, VERDICT, []).restart]
+    assert told == ["controller 1", "replica 3", "broker 14", "broker 11"]
+
+
 def test_what_to_do_names_the_nodes() -> None:
     rows = [restart("controller 2", "unsafe", "w"), restart("broker 11", "unsafe", "w")]
     bad = [
@@ -638,12 +649,36 @@ def test_a_copy_of_another_cluster_is_ahead_of_nobody() -> None:
     ]  # fmt: skip
 
 
+def test_a_copy_of_nobody_is_called_as_in_the_answer() -> None:
+    """A mere 3 above a finding would be read as a count, or as controller 3."""
+    rows = [replica("1", 1, 12), replica("3", 3, 2000, node_id=None, role="unknown")]
+    bad = finding("batch_crc_valid", "3", offset=1964)
+    told = restart("replica 3", "unsafe", "w", node_id=None)
+    data = page(rows, [bad], restart=(restart("controller 1", "safe", "s"), told))
+    assert data.names == {"1": "controller 1", "3": "replica 3"}
+    assert status_of(data, data.replicas[1]) == ("critical", "1 finding, the first at offset 1,964")
+
+
 # --- long axes, many replicas ------------------------------------------------------------------
 
 
 def long_log(end: int = 23_000_000, tail: int = 5) -> list[Row]:
     rows = [replica(str(node), node, end) for node in (1, 3)]
     return [*rows, replica("2", 2, end - 1000 + tail, committed_lower=end - 1000)]
+
+
+def test_offsets_that_no_drawing_tells_apart_are_counted_from_the_first() -> None:
+    far = 2**62 + 5
+    data = page(
+        [replica(str(node), node, far + 61, log_start_offset=far) for node in (1, 2)],
+        epochs=(epoch("1", 7, far, far + 61), epoch("2", 7, far, far + 61)),
+    )
+    reader = read(render_page(data))
+    for mark in reader.marks("epoch"):
+        assert int(re.findall(r"h(\d+)", mark.attributes["d"])[0]) > 200, "it has a width"
+    assert any(f"counted from {far:,} on" in one.text for one in reader.named("text"))
+    near = read(render_page(page([replica("1", 1, 12)])))
+    assert not any("counted from" in one.text for one in near.named("text"))
 
 
 def test_a_short_tail_of_a_long_log_has_a_drawing_of_its_own() -> None:

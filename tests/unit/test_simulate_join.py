@@ -24,7 +24,7 @@ from kraftlog.simulate.join import (
     join,
 )
 from kraftlog.simulate.join_rows import in_words, step_row
-from kraftlog.simulate.liveness import Link
+from kraftlog.simulate.liveness import Link, recommended_chunk_bytes
 
 NAMED = SnapshotId(2, 100)
 LEADER = LeaderLog(
@@ -213,7 +213,7 @@ def test_an_observer_takes_an_answer_that_is_later_than_its_fetch_timeout() -> N
 
 
 def test_a_batch_that_never_arrives_in_time_ends_the_way_in_the_log() -> None:
-    slow = replace(WAY, chunk_bytes=100, fetch_bytes=100, timeout_ms=110)
+    slow = replace(WAY, chunk_bytes=100, fetch_bytes=20, timeout_ms=110)
     steps = list(join(EMPTY, LEADER, slow))
     assert names(steps)[-2:] == ["records", "cancelled"]
     last = steps[-1]
@@ -222,6 +222,16 @@ def test_a_batch_that_never_arrives_in_time_ends_the_way_in_the_log() -> None:
     assert (last.request.fetch_offset, last.request.span.size_bytes) == (110, 700)
     assert last.note is not None
     assert "a link of 11,667 bytes per second" in last.note
+    assert "controller.quorum.fetch.max.bytes" not in last.note, "it is as small already as helps"
+
+
+def test_records_that_never_arrive_in_time_name_the_limit_that_helps() -> None:
+    slow = replace(WAY, chunk_bytes=100, fetch_bytes=1 << 20, timeout_ms=110)
+    last = list(join(EMPTY, LEADER, slow))[-1]
+    assert last.name == "cancelled"
+    note = last.note or ""
+    least = recommended_chunk_bytes(slow.link, slow.answer_ms)
+    assert f"set controller.quorum.fetch.max.bytes to {least} or less" in note
 
 
 def test_kafka_stumbles_over_a_snapshot_that_is_not_newer() -> None:

@@ -314,6 +314,16 @@ def test_nodes_stand_in_order_whatever_their_folders_are_called() -> None:
     assert nodes_text(["broker 12", "controller 2 (1)"]) == "controller 2 (1) and broker 12"
 
 
+def test_of_a_crowd_of_brokers_nobody_reads_each_id() -> None:
+    ids = [*range(100, 220), 300, 301, 303]
+    names = ["controller 1", "controller 2", *(f"broker {one}" for one in ids)]
+    told = "controllers 1 and 2, brokers 100 to 219, 300, 301 and 303"
+    assert nodes_text(names) == told
+    order = "controllers 1 → 2, then brokers 100 → … → 219 → 300 → 301 → 303"
+    assert order_text(names) == order
+    assert nodes_text([f"broker {one}" for one in range(1, 5)]) == "brokers 1, 2, 3 and 4"
+
+
 def test_equal_findings_name_the_node_of_a_folder_that_is_called_otherwise(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
