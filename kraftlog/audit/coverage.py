@@ -227,9 +227,9 @@ def voters(quorum: Quorum) -> Coverage:
     """The copies of voters; all of them are wanted."""
     if quorum.voter_set is None:
         return Coverage((), ((None, "nothing at hand says who votes"),))
-    held = [log for logs in quorum.holders.values() for log in logs]
     missing = [(None, missing_voters_text(quorum))] if quorum.bounds.missing_voters else []
-    return Coverage(tuple(log.label for log in held), (*missing, *unread(held)))
+    labels = tuple(log.label for log in quorum.voter_logs)
+    return Coverage(labels, (*missing, *unread(quorum.voter_logs)))
 
 
 def committed_voters(quorum: Quorum) -> Coverage:

@@ -195,7 +195,7 @@ def _over_voters(quorum: Quorum) -> Coverage:
     why = _why_unknown(quorum)
     if why is not None:
         return Coverage((), ((None, why),))
-    return Coverage(tuple(log.label for logs in quorum.holders.values() for log in logs))
+    return Coverage(tuple(log.label for log in quorum.voter_logs))
 
 
 @check(
@@ -270,14 +270,12 @@ def _has_committed(quorum: Quorum, epoch: int) -> bool:
 
 def _holds_committed(quorum: Quorum, log: LogView) -> bool:
     """Whether a copy reaches as far as what is known to be committed."""
-    end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
-    return end >= quorum.bounds.lower
+    return quorum.reach_of(log) >= quorum.bounds.lower
 
 
 def _not_replicated(
     quorum: Quorum, epoch: int, leader: int, holders: list[int], lacking: list[LogView]
 ) -> BadRow:
-    members = quorum.voter_set.ids if quorum.voter_set else ()
     begins = [
         (log, one)
         for log in quorum.peers
@@ -317,7 +315,7 @@ def _not_replicated(
     return BadRow(
         None,
         f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}. "
-        f"It is needed on {quorum.bounds.majority} of {len(members)} voters.{again} The other logs end without it: {ends}. {reason}",
+        f"It is needed on {quorum.bounds.majority} of {len(quorum.voters)} voters.{again} The other logs end without it: {ends}. {reason}",
         batch_leader_epoch=epoch,
         severity=None if excuse is None else "info",
         evidence={
@@ -371,10 +369,10 @@ def _why_unknown(quorum: Quorum) -> Reason:
     """Why nothing can be said of what the newest leader has committed."""
     if quorum.voter_set is None:
         return "nothing at hand says who votes"
-    if len(quorum.holders) < len(quorum.voter_set.ids):
+    if len(quorum.holders) < len(quorum.voters):
         return missing_voters_text(quorum)
     if quorum.strangers:
         return "who votes now is not known"
-    if any(log.unread_segments for logs in quorum.holders.values() for log in logs):
+    if any(log.unread_segments for log in quorum.voter_logs):
         return "the log of a voter cannot be read"
     return None

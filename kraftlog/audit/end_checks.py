@@ -328,7 +328,7 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
     otherwise. A log that ends in another epoch is of another history there: it is cut at its
     beginning before anything is sent.
     """
-    reached = [max(log.end_offset or 0, quorum.own_snapshot_end(log.label)) for log in quorum.peers]
+    reached = [quorum.reach_of(log) for log in quorum.peers]
     ends = np.array(reached, np.int64)
     are_inside = np.zeros(len(ends), np.bool_)
     for log in quorum.peers:

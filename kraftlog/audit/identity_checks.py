@@ -236,7 +236,7 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
 
 def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
     """Disks of voters behind another disk of the same node, which has no vote: it runs with that."""
-    for log in (one for copies in quorum.holders.values() for one in copies):
+    for log in quorum.voter_logs:
         node, directory = log.evidence.node_id, log.evidence.directory_id
         for one in quorum.peers:
             same = one.evidence.node_id == node and quorum.is_voter(one.evidence) is False
@@ -292,7 +292,7 @@ def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
     """Folders with the directory of one voter and the name of another node."""
     if quorum.voter_set is None:
         return
-    owners = {directory: voter for voter, directory in quorum.voter_set.members if directory}
+    owners = {directory: voter for voter, directory in quorum.members if directory}
     held = Counter(one.directory_id for one in quorum.replicas)
     for replica in quorum.replicas:
         node, directory = replica.node_id, replica.directory_id
@@ -320,8 +320,7 @@ def _are_twins(quorum: Quorum, one: ReplicaEvidence, other: ReplicaEvidence) -> 
         return True
     if one.node_id != other.node_id or not quorum.foreign.isdisjoint((one.label, other.label)):
         return False
-    members = quorum.voter_set.members if quorum.voter_set else ()
-    return not (mine and theirs) or (one.node_id, None) in members
+    return not (mine and theirs) or (one.node_id, None) in quorum.members
 
 
 def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:

@@ -415,10 +415,11 @@ def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:
     """Copies that hold something else than a describe tells, or an earlier run of the lake, and of
     which nothing else tells.
     """
-    described, told = quorum.told_committed, {*quorum.tail_starts, *quorum.fork_starts}
+    described = quorum.told_committed
     if described is None:
         return
-    told |= {one.log.label for one in candidates(quorum) if one.lacks_from is not None}
+    lacking = (one.log.label for one in candidates(quorum) if one.lacks_from is not None)
+    told = quorum.departed.union(lacking)
     for label, at in quorum.refuted.items():
         if label in told:
             continue

@@ -513,8 +513,8 @@ def _takes_over(quorum: Quorum, log: LogView, newest: SnapshotView) -> bool:
     """Whether nothing is lost where a node begins at its snapshot's end: it is whole, another log
     goes on from there, its own leaves the history nowhere, and no voter has lost more than that.
     """
-    end, departs = log.end_offset or 0, {*quorum.tail_starts, *quorum.fork_starts}
-    if not newest.is_complete or newest.end_offset < end or log.label in departs:
+    is_beyond = newest.is_complete and newest.end_offset >= (log.end_offset or 0)
+    if not is_beyond or log.label in quorum.departed:
         return False
     if quorum.role(log.evidence) != "observer" and has_lost_its_end(quorum, log):
         return False

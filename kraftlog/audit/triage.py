@@ -321,7 +321,7 @@ def instead_of(
     same = [one.replica for one in fit if one.id == snapshot.id]
     if same:
         return (
-            f"Take the file of the same name from {replicas_text(sorted(same, key=natural))}.",
+            f"Take the file of the same name from {replicas_text(same)}.",
             {},
         )
     own = [one for one in fit if one.replica == snapshot.replica]
@@ -428,7 +428,7 @@ def _end_alike(quorum: Quorum) -> bool:
     """Whether all voters are at hand, with logs of one end: none holds what another one could be
     elected without. Source: KafkaRaftClient; a node without a vote begins in the last epoch of its log.
     """
-    ends = {(one.end_offset, one.last_epoch) for held in quorum.holders.values() for one in held}
+    ends = {(one.end_offset, one.last_epoch) for one in quorum.voter_logs}
     return len(ends) == 1 and not quorum.bounds.missing_voters and not quorum.differing
 
 

@@ -236,6 +236,10 @@ class AtHand:
             if known is not None and min(known) >= 0 and known not in there
         }
 
+    def reach_of(self, log: LogView) -> int:
+        """How far a replica goes, by its log or by a whole snapshot."""
+        return max(log.end_offset or 0, self.own_snapshot_end(log.label))
+
     def own_snapshot_end(self, label: str, until: int = LAST_OFFSET) -> int:
         """The end of the furthest snapshot, of those up to an offset, that a replica holds whole."""
         ends = [one.end_offset for one in self.snapshots_of(label) if one.is_complete]
@@ -336,6 +340,11 @@ class AtHand:
         return max(logs, key=lambda one: (one.newness, -(one.start_offset or 0)), default=None)
 
     @cached_property
+    def newest_epoch(self) -> int:
+        """The newest epoch of any log at hand; 0 where none has a batch."""
+        return max((one.last_epoch or 0 for one in self.peers), default=0)
+
+    @cached_property
     def has_begun(self) -> bool:
         """Whether any copy holds something of the log, or may do so: of nodes that were formatted, and
         have not started yet or have elected nobody, none does.
@@ -412,7 +421,7 @@ class AtHand:
         if described is None or newest is None:
             return False
         epoch, told = described.leader_epoch, told_ms(described)
-        if epoch is not None and (newest.last_epoch or 0) > epoch:
+        if epoch is not None and self.newest_epoch > epoch:
             return True
         return told is not None and (newest.newest_ms or 0) > told + self.thresholds.copy_skew_ms
 

@@ -99,7 +99,7 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
     lower, standing = quorum.bounds.lower, []
     since = {log.label: described_key(quorum, log) for log in quorum.electors}
     for log in quorum.electors:
-        if any(one.problem for one in log.evidence.segments):
+        if log.unread_segments:
             continue  # nothing is known of what it holds: `file_readable` tells
         own = quorum.loadable_snapshots(log.label)
         ids = [one.id for one in own if one.end_offset and quorum.why_no_base(one) is None]
@@ -174,8 +174,7 @@ def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
 
 def not_replaced(quorum: Quorum) -> list[LogView]:
     """The logs that nothing at hand replaces the end of."""
-    apart = {*quorum.tail_starts, *quorum.fork_starts}
-    return [log for log in quorum.peers if log.label not in apart]
+    return [log for log in quorum.peers if log.label not in quorum.departed]
 
 
 def committed_cut(quorum: Quorum, offset: int) -> tuple[str, int] | None:

@@ -98,7 +98,7 @@ def may_be_unwritten(quorum: Quorum, log: LogView) -> bool:
     state, found, end = log.evidence.state_file, quorum.witnesses(log), log.end_offset or 0
     if not found or state is None or quorum.voter_set is None:
         return False
-    has_newest = quorum.electorates.get(log.label) == quorum.voter_set.members
+    has_newest = quorum.electorates.get(log.label) == quorum.members
     if quorum.voting.missing if has_newest else quorum.bounds.missing_voters:
         return False
     epochs = {epoch for epoch, start in log.epoch_entries if start >= end}
@@ -133,13 +133,11 @@ def voted_down(quorum: Quorum, epoch: int, leader: int) -> list[int]:
     elected a leader, and no record at hand is of that epoch: one that is tells who voted, and among
     whom.
     """
-    epochs = [one.last_epoch or 0 for one in quorum.peers]
-    epochs += [one.epoch for one in quorum.own_snapshots]
-    if leader < 0 or epoch <= max(epochs, default=0):
+    newest = max([quorum.newest_epoch, *(one.epoch for one in quorum.own_snapshots)])
+    if leader < 0 or epoch <= newest:
         return []
     others = quorum.votes_for_others(epoch, leader)
-    left = len(quorum.voter_set.ids if quorum.voter_set else ()) - len(others)
-    return others if left < quorum.bounds.majority else []
+    return others if len(quorum.voters) - len(others) < quorum.bounds.majority else []
 
 
 def is_only_noted(log: LogView, found: Iterable[Witness]) -> bool:
@@ -222,8 +220,7 @@ def leads_alone(quorum: Quorum, log: LogView) -> bool:
     it makes that the leader, also while another one leads, and who hears of it later follows it.
     Source: KafkaRaftClient.initialize, QuorumState.isOnlyVoter.
     """
-    named, voters = quorum.electorates[log.label], quorum.voter_set
-    has_others = voters is not None and len(voters.ids) > 1
+    named, has_others = quorum.electorates[log.label], len(quorum.voters) > 1
     return has_others and len(named) == 1 and quorum.is_among(named, log.evidence)
 
 
@@ -231,8 +228,7 @@ def is_only_voter(quorum: Quorum, log: LogView) -> bool:
     """Whether no other node votes, by what counts and by a voter's own log: it can give no vote to
     anybody else, and begins with the newest epoch of its log. Seen of 3.9.1 (static) and 4.3.1.
     """
-    voters = quorum.voter_set
-    alone = voters is not None and len(voters.ids) == 1 and quorum.is_voter(log.evidence) is True
+    alone = len(quorum.voters) == 1 and quorum.is_voter(log.evidence) is True
     return alone and len(quorum.electorates[log.label]) == 1
 
 
@@ -241,8 +237,7 @@ def after_a_leader(quorum: Quorum) -> frozenset[str]:
     and who lacks what is committed, and is elected by its own log's voters with fewer votes than
     who holds it needs, so that a majority that is just one has these, too.
     """
-    held = (log for copies in quorum.holders.values() for log in copies)
-    set_back = frozenset(log.label for log in held if is_set_back(quorum, log))
+    set_back = frozenset(log.label for log in quorum.voter_logs if is_set_back(quorum, log))
     lacking = (
         one.log.label for one in candidates(quorum) if one.wins and one.lacks_from is not None
     )
@@ -296,9 +291,9 @@ def too_few_hold(quorum: Quorum) -> frozenset[str]:
     """
 
     def lacks(log: LogView) -> bool:
-        if any(one.problem for one in log.evidence.segments):
+        if log.unread_segments:
             return False  # Nobody knows what it holds.
-        end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
+        end = quorum.reach_of(log)
         start = told[log.label] if log.label in told else quorum.leaves(log.label, end)
         return (
             start is not None and start < quorum.bounds.lower and not is_excused(quorum, log, start)
@@ -326,11 +321,11 @@ def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
     """Where the part of an observer's log begins that no voter's copy holds; None where there is
     none, or another history replaces it. An observer fetches from the leader: a voter has held it.
     """
-    voters = [one for copies in quorum.holders.values() for one in copies]
-    is_replaced = log.label in quorum.tail_starts or log.label in quorum.fork_starts
+    voters = [*quorum.voter_logs]
+    is_replaced = log.label in quorum.departed
     if not voters or quorum.is_voter(log.evidence) is not False or is_replaced:
         return None
-    voters += [one for one in (quorum.pulled,) if one is not None]
+    voters += [] if quorum.pulled is None else [quorum.pulled]
     reached = max(_in_line_until(quorum, one) for one in voters)
     if reached >= (log.end_offset or 0):
         return None
@@ -345,8 +340,7 @@ def _in_line_until(quorum: Quorum, log: LogView) -> int:
     """Up to where a copy holds what nothing at hand replaces, in its log or in a snapshot behind it."""
     end = log.end_offset or 0
     snapshot = quorum.own_snapshot_end(log.label)
-    departs = (starts.get(log.label, end) for starts in (quorum.tail_starts, quorum.fork_starts))
-    return snapshot if snapshot > end else min(end, *departs)
+    return snapshot if snapshot > end else quorum.leaves(log.label, end)
 
 
 def keeping_up_now(quorum: Quorum) -> frozenset[int] | None:

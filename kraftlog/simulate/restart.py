@@ -667,7 +667,7 @@ class _Judge:
             return "which would not start"
         if log.evidence.free_bytes == 0:
             return "whose disk is full"
-        if log.label in quorum.tail_starts or log.label in quorum.fork_starts:
+        if log.label in quorum.departed:
             return "which has to cut its log first"
         is_excused = self._leads(log) and copied_before(quorum, log, end)
         is_behind = end < quorum.bounds.lower and not is_excused
@@ -675,20 +675,13 @@ class _Judge:
 
     def _leads(self, log: LogView) -> bool:
         """Whether a node led the newest epoch at hand: it then lags behind nobody."""
-        newest = self.quorum.newest_log
-        epoch = newest.last_epoch or 0 if newest is not None else 0
-        return self.quorum.leaders.get(epoch) == log.evidence.node_id
+        return self.quorum.leaders.get(self.quorum.newest_epoch) == log.evidence.node_id
 
     @cached_property
     def _keep_up(self) -> frozenset[int] | None:
         """Those of the voters that kept up when the quorum was described; None where nothing tells."""
         up = keeping_up_now(self.quorum)
-        return up if up is None else up & self._voters
-
-    @cached_property
-    def _voters(self) -> frozenset[int]:
-        found = self.quorum.voter_set
-        return frozenset(() if found is None else found.ids)
+        return up if up is None else up.intersection(self.quorum.voters)
 
     def _meanwhile(self, log: LogView) -> str:
         """Whether the quorum goes on while a voter is down: where the leader was described, by the
@@ -703,7 +696,7 @@ class _Judge:
             return self._without(log)
         if own not in up:
             return "; it did not keep up with the leader when that was described, so start it first"
-        left, away = sorted(up - {own}), sorted(self._voters - up)
+        left, away = sorted(up - {own}), sorted({*self.quorum.voters} - up)
         if len(left) >= self.quorum.bounds.majority:
             return f"; voters {numbers(left)} kept up with the leader, and are a majority while the node is down"
         if not away:
