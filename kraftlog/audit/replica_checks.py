@@ -33,7 +33,6 @@ from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     after_a_leader,
     beyond_voters,
-    is_excused,
     knows_its_vote,
     leads_alone,
     led_beyond,
@@ -42,6 +41,7 @@ from kraftlog.quorum.shortfalls import (
     unheld_from,
     voted_down,
     whole_voters,
+    wins_excused,
     written_alone,
 )
 from kraftlog.quorum.voter_changes import LEADER_CHANGE
@@ -170,11 +170,7 @@ def _committed_voters(quorum: Quorum) -> Coverage:
         why = (
             f"it was copied before {quorum.told_by}, or has lost what that tells of; copy it again"
         )
-    gaps = [
-        (one.log.label, why)
-        for one in candidates(quorum)
-        if one.lacks_from is not None and one.wins and is_excused(quorum, one.log, one.lacks_from)
-    ]
+    gaps = [(one.log.label, why) for one in candidates(quorum) if wins_excused(quorum, one)]
     beyond = [one.label for one in quorum.peers if beyond_voters(quorum, one) is not None]
     if beyond:
         why = f"replica {beyond[0]} holds what no voter at hand does; copy it again"
@@ -214,7 +210,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     for one in candidates(quorum):
         if one.lacks_from is None:
             continue
-        explained = one.wins and is_excused(quorum, one.log, one.lacks_from)
+        explained = wins_excused(quorum, one)
         is_apart = one.log.label in quorum.fork_starts
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
         be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")

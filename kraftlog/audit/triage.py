@@ -286,8 +286,7 @@ def instead_of_waiting(quorum: Quorum, log: LogView) -> str | None:
             one.label not in late and not (one.is_empty or one.unread_segments) for one in copies
         )
     ]
-    unseen = [one for one in quorum.bounds.missing_voters if one not in quorum.moved_voters]
-    enough = len(able) + len(unseen) >= quorum.bounds.majority
+    enough = len(able) + len(quorum.unseen_voters) >= quorum.bounds.majority
     best = None if enough else replacement(quorum, log)
     return None if best is None else f"{put_in_place(log, best)}, as nobody can lead without it"
 

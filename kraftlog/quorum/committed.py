@@ -17,6 +17,7 @@ from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voters import votes_needed
 
 
 class Committed(NamedTuple):
@@ -117,7 +118,7 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
         votes |= {node for node, _ in named if node in awaited}
         granting = frozenset({voter, *votes})
         stands = quorum.is_among(named, log.evidence)
-        wins = stands and len(votes) >= len({node for node, _ in named}) // 2 + 1
+        wins = stands and len(votes) >= votes_needed(named)
         reached = quorum.leaves(log.label, key[1])
         if lower > quorum.bounds.shown:
             reached = min(reached, quorum.refuted.get(log.label, reached))

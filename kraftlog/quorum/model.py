@@ -454,6 +454,11 @@ class Quorum(Departures):
         return [one for one in self.bounds.missing_voters if one in nodes]
 
     @property
+    def unseen_voters(self) -> list[int]:
+        """The other ones not at hand: nothing is known of what they hold."""
+        return [one for one in self.bounds.missing_voters if one not in self.moved_voters]
+
+    @property
     def awaited_voters(self) -> list[int]:
         """The voters that have moved, where no leader can be elected without their old disks, and none
         was asked.

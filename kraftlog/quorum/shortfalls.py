@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kraftlog.plain import natural
-from kraftlog.quorum.committed import candidates
+from kraftlog.quorum.committed import Candidate, candidates
 from kraftlog.quorum.copy_times import copied_before, copied_first, copy_explains, described_since
 from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.electorate import Vote
@@ -22,6 +22,7 @@ from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, number_of
+from kraftlog.quorum.voters import votes_needed
 
 
 class LedEpoch(NamedTuple):
@@ -189,12 +190,20 @@ def excused_winners(quorum: Quorum) -> dict[str, int]:
     and that the moment of copying excuses: the node holds it since, or has lost it. Empty where a
     log was pulled from the running leader.
     """
-    winning = candidates(quorum) if quorum.pulled is None else ()
+    found = candidates(quorum) if quorum.pulled is None else ()
     return {
         one.log.label: one.lacks_from
-        for one in winning
-        if one.wins and one.lacks_from is not None and is_excused(quorum, one.log, one.lacks_from)
+        for one in found
+        if one.lacks_from is not None and wins_excused(quorum, one)
     }
+
+
+def wins_excused(quorum: Quorum, one: Candidate) -> bool:
+    """Whether a voter would be elected without what is committed, and its copy may lack that only as
+    it was taken before.
+    """
+    lacks = one.lacks_from
+    return one.wins and lacks is not None and is_excused(quorum, one.log, lacks)
 
 
 def electing_excused(quorum: Quorum) -> frozenset[int]:
@@ -202,8 +211,8 @@ def electing_excused(quorum: Quorum) -> frozenset[int]:
     no more.
     """
     excused = excused_winners(quorum)
-    winning = (one for one in candidates(quorum) if one.wins and one.log.label in excused)
-    return frozenset(node for one in winning for node in one.granting)
+    found = (one.granting for one in candidates(quorum) if one.log.label in excused)
+    return frozenset().union(*found)
 
 
 def is_set_back(quorum: Quorum, log: LogView) -> bool:
@@ -238,17 +247,12 @@ def after_a_leader(quorum: Quorum) -> frozenset[str]:
     who holds it needs, so that a majority that is just one has these, too.
     """
     set_back = frozenset(log.label for log in quorum.voter_logs if is_set_back(quorum, log))
-    lacking = (
-        one.log.label for one in candidates(quorum) if one.wins and one.lacks_from is not None
-    )
     return set_back.union(
-        one for one in lacking if _votes_needed(quorum, one) < quorum.bounds.majority
+        one.log.label
+        for one in candidates(quorum)
+        if one.wins and one.lacks_from is not None
+        if votes_needed(quorum.electorates[one.log.label]) < quorum.bounds.majority
     )
-
-
-def _votes_needed(quorum: Quorum, label: str) -> int:
-    """How many votes elect a node by its own log's voters."""
-    return len({node for node, _ in quorum.electorates[label]}) // 2 + 1
 
 
 def knows_its_vote(quorum: Quorum, log: LogView) -> bool:

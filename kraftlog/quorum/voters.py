@@ -36,6 +36,11 @@ def is_named(members: Members, node: int | None, directory: str | None) -> bool:
     )
 
 
+def votes_needed(members: Members) -> int:
+    """How many votes elect a leader among them."""
+    return len({node for node, _ in members}) // 2 + 1
+
+
 LEADER = "the leader"
 """In place of a replica, of what a describe says."""
 _DIGITS = 10

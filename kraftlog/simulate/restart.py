@@ -288,7 +288,7 @@ class _Judge:
         if votes:
             yield from self._forgotten(log)
         else:
-            yield from ((Safety.UNSAFE, why, start) for why, start in self._claimed(log))
+            yield from ((Safety.UNSAFE, why, None) for why in self._claimed(log))
             yield from ((Safety.UNSAFE, why, None) for why in self._left_behind(log))
             yield from self._votes_still(log)
         if (unread := self._unread(log, votes)) is not None:
@@ -484,25 +484,22 @@ class _Judge:
             yield f"{forgot}, so it could vote twice", None
         directory = self.quorum.unnamed_disk(log.evidence)
         if directory is not None:
-            yield (
-                f"its meta.properties has no directory.id, and with a new one it would be no voter; write back directory.id={directory}",
-                None,
-            )
-        yield from self._claimed(log)
+            why = f"its meta.properties has no directory.id, and with a new one it would be no voter; write back directory.id={directory}"
+            yield why, None
+        yield from ((why, None) for why in self._claimed(log))
         lacks = self._elected_without(log.label)
         if lacks is not None:
             yield f"it could be elected without what is committed from offset {lacks} on", lacks
-        yield from self._guarded(log)
+        yield from ((why, None) for why in self._guarded(log))
 
     @staticmethod
-    def _claimed(log: LogView) -> Iterator[tuple[str, int | None]]:
+    def _claimed(log: LogView) -> Iterator[str]:
         """What a node would go by that its log does not have."""
         if log.is_empty:
             return  # Its snapshot says more than a file of the log that it took the place of.
         claimed = claimed_of(log)
         if claimed.last_epoch > (log.last_epoch or 0):
-            why = f"its leader-epoch-checkpoint claims epoch {claimed.last_epoch}, of which its log has nothing, and Kafka goes by that: delete the file while the node is stopped"
-            yield why, None
+            yield f"its leader-epoch-checkpoint claims epoch {claimed.last_epoch}, of which its log has nothing, and Kafka goes by that: delete the file while the node is stopped"
 
     def _elected_without(self, label: str) -> int | None:
         """Where what is committed begins that a voter lacks, and could be elected without; None
@@ -514,7 +511,7 @@ class _Judge:
             return None
         return lacks
 
-    def _guarded(self, log: LogView) -> Iterator[tuple[str, int | None]]:
+    def _guarded(self, log: LogView) -> Iterator[str]:
         """What only this voter's own vote keeps from being lost, whatever it holds itself."""
         for one in self._outcomes.values():
             lacks = self._elected_without(one.candidate)
@@ -525,10 +522,7 @@ class _Judge:
                     todo = _ONE_HISTORY
                 elif (beside := undecided_beside(self.quorum, log)) is not None:
                     todo = f"it differs from replica {beside}, and no majority decides which one is right"
-                yield (
-                    f"while it is down, {other} could be elected without what is committed from offset {lacks} on; {todo}",
-                    None,
-                )
+                yield f"while it is down, {other} could be elected without what is committed from offset {lacks} on; {todo}"
                 return
 
     @cached_property
@@ -625,21 +619,23 @@ class _Judge:
             todo = instead_of_waiting(self.quorum, log) or "start it when another one leads"
             if_down = f"{IF_DOWN} {todo}" if log.label in self._late else ""
             return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{if_down}{self._meanwhile(log)}"
-        alone = alone_from(self.quorum, log)
-        if alone is not None:
-            held = offsets_text(max(alone, lower), end)
-            moved = self.quorum.moved_voters
-            missing = [one for one in self.quorum.bounds.missing_voters if one not in moved]
-            untold = f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
-            meanwhile = self._meanwhile(log)
-            but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
-            why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}{then_few()}"
-            if self.quorum.fork_starts:
-                why = f"nothing that is known to be committed is lost{but} {_ONE_HISTORY}"
-            elif (down := self._why_down(log)) is not None:
-                why = f"nothing that is known to be committed is lost; {down}, and no majority holds {held}: start it first{then_few()}"
-            return why + untold if missing else why
-        return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
+        alone, meanwhile = alone_from(self.quorum, log), self._meanwhile(log)
+        if alone is None:
+            return (
+                f"nothing is lost{meanwhile or '; the other voters are a majority while they run'}"
+            )
+        held = offsets_text(max(alone, lower), end)
+        but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
+        todo = (
+            f"{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}{then_few()}"
+        )
+        if self.quorum.fork_starts:
+            todo = f"{but} {_ONE_HISTORY}"
+        elif (down := self._why_down(log)) is not None:
+            todo = f"; {down}, and no majority holds {held}: start it first{then_few()}"
+        if missing := self.quorum.unseen_voters:
+            todo += f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
+        return f"nothing that is known to be committed is lost{todo}"
 
     def _without(self, log: LogView) -> str:
         """What keeps the other voters' copies from being a majority that can go on while a voter is
