@@ -11,7 +11,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import ActionKey, BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
-from kraftlog.audit.difference_checks import committed_sides
+from kraftlog.audit.difference_checks import standing_apart
 from kraftlog.audit.triage import covering, fetch_again, holding, replicas_text
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
@@ -335,8 +335,7 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
         if not log.is_empty:
             indexes = log.indexes_at(ends)
             are_inside |= (indexes >= 0) & (log.base[indexes] < ends)
-    sides = committed_sides(quorum) if are_inside.any() else ()
-    apart = {*quorum.fork_starts, *(one.comparison.one.label for one in sides)}
+    apart = standing_apart(quorum) if are_inside.any() else ()
     for log, end, is_inside in zip(quorum.peers, reached, are_inside, strict=True):
         if not is_inside:
             continue

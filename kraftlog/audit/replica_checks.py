@@ -24,6 +24,7 @@ from kraftlog.audit.triage import (
 )
 from kraftlog.plain import listed, numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import Candidate, candidates, committed_cut, whole_snapshot
+from kraftlog.quorum.content import LEADER_CHANGE
 from kraftlog.quorum.copy_times import described_alone_from
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -44,7 +45,6 @@ from kraftlog.quorum.shortfalls import (
     wins_excused,
     written_alone,
 )
-from kraftlog.quorum.voter_changes import LEADER_CHANGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -485,12 +485,12 @@ def one_was_changed(same: list[str], rivals: list[str]) -> str:
     )
 
 
-def replicas_text(labels: list[str]) -> str:
+def replicas_text(labels: Collection[str]) -> str:
     """Replicas in a sentence: replica 1, or replicas 1, 3 and 11."""
     return f"{'replica' if len(labels) == 1 else 'replicas'} {some(sorted(labels, key=natural))}"
 
 
-def holding(labels: list[str]) -> str:
+def holding(labels: Collection[str]) -> str:
     """Replicas and their verb: replica 1 holds, or replicas 1 and 3 hold."""
     return f"{replicas_text(labels)} {'holds' if len(labels) == 1 else 'hold'}"
 
@@ -509,7 +509,7 @@ def told_once(rows: Iterable[BadRow]) -> Iterator[BadRow]:
         yield replace(held[0], message=held[0].message + and_held_by(labels), evidence=evidence)
 
 
-def and_held_by(labels: list[str]) -> str:
+def and_held_by(labels: Collection[str]) -> str:
     """The sentence at the end of a message that is told once of several replicas."""
     return f" {sentence(holding(labels))} it." if len(labels) > 1 else ""
 

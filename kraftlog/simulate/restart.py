@@ -320,7 +320,7 @@ class _Judge:
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
             yield Safety.UNKNOWN, f"{self._how_few}: nothing shows {told}", None
         if votes and self.quorum.held_before:
-            who = replicas_text([*self.quorum.held_before])
+            who = replicas_text(self.quorum.held_before)
             why = f"{who} may hold what the voters held before they began anew: if they lost it by mistake, start nothing, and give that copy to kraftlog recover by itself"
             yield Safety.UNKNOWN, why, None
         yield from self._short(log, votes)
