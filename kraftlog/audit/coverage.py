@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kraftlog.log import names
 from kraftlog.plain import numbers
+from kraftlog.quorum.bounds import NOBODY_KNOWN
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -46,6 +47,11 @@ class Coverage:
         apart = {label for label, _ in told}
         judged = tuple(label for label in self.judged if label not in apart)
         return replace(self, judged=judged, gaps=(*self.gaps, *told))
+
+
+def not_judged(why: str) -> Coverage:
+    """Of a check that could judge nothing of the quorum."""
+    return Coverage((), ((None, why),))
 
 
 Subject = Callable[[Quorum], Coverage]
@@ -156,7 +162,7 @@ def copied_logs(quorum: Quorum) -> Coverage:
 def _alone(quorum: Quorum, why: str) -> Coverage:
     """There is nothing to compare: a gap where copies of voters are missing."""
     if quorum.bounds.missing_voters:
-        return Coverage((), ((None, f"{why}; {missing_voters_text(quorum)}"),))
+        return not_judged(f"{why}; {missing_voters_text(quorum)}")
     return Coverage((), (), why)
 
 
@@ -226,7 +232,7 @@ def missing_voters_text(quorum: Quorum) -> str:
 def voters(quorum: Quorum) -> Coverage:
     """The copies of voters; all of them are wanted."""
     if quorum.voter_set is None:
-        return Coverage((), ((None, "nothing at hand says who votes"),))
+        return not_judged(NOBODY_KNOWN)
     missing = [(None, missing_voters_text(quorum))] if quorum.bounds.missing_voters else []
     labels = tuple(log.label for log in quorum.voter_logs)
     return Coverage(labels, (*missing, *unread(quorum.voter_logs)))
@@ -236,7 +242,7 @@ def committed_voters(quorum: Quorum) -> Coverage:
     """The voters at hand, where something is known to be committed."""
     found = voters(quorum)
     if found.judged and quorum.bounds.lower == 0:
-        return Coverage((), ((None, quorum.bounds.lower_reason),))
+        return not_judged(quorum.bounds.lower_reason)
     return found
 
 
@@ -246,7 +252,7 @@ def state(check: str, nothing: str = "no record that it looks at is at hand") ->
     def covered(quorum: Quorum) -> Coverage:
         found = quorum.evidence.state
         if found is None:
-            return Coverage((), ((None, "the records were not replayed"),))
+            return not_judged("the records were not replayed")
         labels = tuple(log.label for log in quorum.peers)
         judged = labels if check in found.judged else ()
         skipped = [(label, why) for name, label, why in found.skipped if name == check]

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.coverage import Coverage, missing_voters_text, unread
+from kraftlog.audit.coverage import Coverage, missing_voters_text, not_judged, unread
 from kraftlog.audit.health_checks import Reason
 from kraftlog.audit.triage import called, put_in_place, replacement
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import counted, sentence, some
+from kraftlog.quorum.bounds import NOBODY_KNOWN
 from kraftlog.quorum.copy_times import copy_explains
 from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.joining import (
@@ -194,7 +195,7 @@ def _signs(one: Joining) -> Iterator[str]:
 def _over_voters(quorum: Quorum) -> Coverage:
     why = _why_unknown(quorum)
     if why is not None:
-        return Coverage((), ((None, why),))
+        return not_judged(why)
     return Coverage(tuple(log.label for log in quorum.voter_logs))
 
 
@@ -368,7 +369,7 @@ def _nothing_written(quorum: Quorum, epoch: int, leader: int) -> BadRow:
 def _why_unknown(quorum: Quorum) -> Reason:
     """Why nothing can be said of what the newest leader has committed."""
     if quorum.voter_set is None:
-        return "nothing at hand says who votes"
+        return NOBODY_KNOWN
     if len(quorum.holders) < len(quorum.voters):
         return missing_voters_text(quorum)
     if quorum.strangers:

@@ -15,6 +15,7 @@ from kraftlog.audit.difference_checks import standing_apart
 from kraftlog.audit.triage import covering, fetch_again, holding, replicas_text
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
+from kraftlog.quorum.bounds import NOBODY_KNOWN
 from kraftlog.quorum.ends import Witness
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -229,7 +230,7 @@ def _what_to_do(quorum: Quorum, log: LogView, role: str) -> tuple[Severity | Non
 
 def _expected_voters(quorum: Quorum) -> Coverage:
     if quorum.voter_set is None:
-        return Coverage((), ((None, "nothing at hand says who votes"),))
+        return coverage.not_judged(NOBODY_KNOWN)
     return Coverage(tuple(log.label for log in quorum.peers))
 
 

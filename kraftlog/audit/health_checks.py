@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 
 from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
-from kraftlog.audit.coverage import Coverage, Subject
+from kraftlog.audit.coverage import Coverage, Subject, not_judged
 from kraftlog.audit.grouping import users_text
 from kraftlog.audit.triage import replicas_text, role_of
 from kraftlog.explain.words import acl_text, scram_user_text
@@ -57,7 +57,7 @@ def over(nothing: Nothing) -> Subject:
         if found is None:
             state = quorum.evidence.state
             doubt = state.health.doubt if state and state.health else None
-            return Coverage((), ((None, doubt or UNKNOWN_STATE),))
+            return not_judged(doubt or UNKNOWN_STATE)
         why = nothing(quorum, found)
         if why is not None:
             return Coverage((), (), why)

@@ -375,10 +375,10 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     and what is to be done.
     """
     if quorum.is_voter(log.evidence) is False:
-        return f"This node does not vote, so that no vote is forgotten. {_WRITTEN_ANEW}"
+        return f"This node does not vote, so that no vote is forgotten. {WRITTEN_ANEW}"
     if is_only_voter(quorum, log):
         cannot_start = log.evidence.quorum_state is not None and log.evidence.state_file is None
-        todo = _WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
+        todo = WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
         return f"No other node votes, so that no vote is forgotten. {todo}"
     if votes_left_out(quorum):
         gone = "kraftlog recover builds a quorum from what remains"
@@ -393,7 +393,7 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     )
 
 
-_WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."
+WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."
 
 
 def forgot_its_vote(quorum: Quorum, log: LogView) -> str | None:

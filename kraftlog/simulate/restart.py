@@ -28,6 +28,7 @@ from kraftlog.audit.triage import (
 )
 from kraftlog.log import names
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
+from kraftlog.quorum.bounds import NOBODY_KNOWN
 from kraftlog.quorum.committed import committed_cut, returning
 from kraftlog.quorum.copy_times import copied_before, described_alone_from
 from kraftlog.quorum.ends import is_closed_at_end
@@ -248,7 +249,7 @@ class _Judge:
         if log.label in self.quorum.otherwise_named:
             return "it is of another cluster than most copies"
         if self.quorum.voter_set is None:
-            return "nothing at hand says who votes"
+            return NOBODY_KNOWN
         return "nothing tells whose copy it is"
 
     def _left_behind(self, log: LogView) -> Iterator[str]:
