@@ -17,6 +17,7 @@ from kraftlog.quorum.evidence import ImageComparison, KeyDifference, StateEviden
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, may_have_lost
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
+from kraftlog.state.write import ELR_FEATURE
 
 EQUALS, AGREE = "snapshot_equals_replay", "snapshots_agree"
 CONTROL_TABLES = frozenset({"voters", "kraft_version"})
@@ -28,6 +29,10 @@ ELR_FIELDS = frozenset({"eligibleLeaderReplicas", "lastKnownElr"})
 LEFT_CONFIGS = (
     "Kafka leaves them behind when a topic is created and removed in one step of its loader, and they stay in the snapshots that the node writes later. "
     "Nothing goes by them while there is no such topic. One that is created under such a name has them unasked: then set them on it, and delete them again."
+)
+LEFT_OUT = (
+    "Kafka leaves them out of snapshots while eligible.leader.replicas.version is 0, and a node that has begun with one goes on without them. "
+    "Nothing goes by them while min.insync.replicas are in sync: start the brokers that are missing there, and leave the files as they are."
 )
 TAKEN_OVER = (
     "Kafka itself can be the cause: it leaves configs behind when a topic is created and removed in one step of its loader. "
@@ -84,10 +89,26 @@ def is_left_config(found: ImageComparison) -> bool:
     return bool(told) and all(one.stale_config for one in told) and not found.logged
 
 
+def is_elr_left_out(state: StateEvidence, found: ImageComparison) -> bool:
+    """Whether nothing differs but ELRs that are missing, and left configs, where a record has turned
+    the ELR feature off before: Kafka leaves them out of snapshots while it is.
+    """
+    off = None if state.health is None else state.health.past.turned_off.get(ELR_FEATURE)
+    if off is None or off.offset >= found.end_offset or found.logged:
+        return False
+    missing = [is_elr_missing(one) for one in found.differences if not one.stale_config]
+    return bool(missing) and all(missing)
+
+
+def is_elr_missing(one: KeyDifference) -> bool:
+    """Whether one of two images has an empty ELR, or last known one, and the other does not."""
+    return one.cleared and ELR_FIELDS.issuperset(one.fields)
+
+
 def contradicted(state: StateEvidence, name: str) -> list[ImageComparison]:
-    """The snapshots that differ by a check, but for what Kafka itself leaves behind."""
+    """The snapshots that differ by a check, but for what Kafka itself leaves behind, or out."""
     found = (one for one in state.comparisons if one.check == name and one.difference_count)
-    return [one for one in found if not is_left_config(one)]
+    return [one for one in found if not (is_left_config(one) or is_elr_left_out(state, one))]
 
 
 def nothing_decides(quorum: Quorum, one: ImageComparison) -> bool:
@@ -166,8 +187,8 @@ def _cause(quorum: Quorum, one: KeyDifference, found: ImageComparison) -> str | 
         return TAKEN_OVER if is_left else None
     if one.key.split(":")[0] in CONTROL_TABLES:
         return FORGOTTEN if one.change == "removed" else None
-    has_lost = one.cleared and ELR_FIELDS.issuperset(one.fields)
-    return UNCLEARED if one.fields == ("partitionEpoch",) or has_lost else None
+    is_uncleared = one.fields == ("partitionEpoch",) or is_elr_missing(one)
+    return UNCLEARED if is_uncleared else None
 
 
 def aborts_before(quorum: Quorum, end_offset: int) -> bool:

@@ -16,12 +16,14 @@ from kraftlog.audit.grouping import (
     KEEP_SCRAM,
     LEAVE_FILES,
     LEFT_CONFIGS,
+    LEFT_OUT,
     LOST_SCRAM,
     SET_RIGHT,
     TAKEN_OVER,
     WRITTEN_SINCE,
     contradicted,
     image_note,
+    is_elr_left_out,
     is_left_config,
     is_set_right,
     nothing_decides,
@@ -40,11 +42,13 @@ def _rows(quorum: Quorum, name: str) -> Iterator[BadRow]:
     state = quorum.evidence.state or StateEvidence()
     apart = [one for one in state.comparisons if one.check == name and one.difference_count]
     left = [one for one in apart if is_left_config(one)]
+    left_out = [one for one in apart if is_elr_left_out(state, one)]
     others = contradicted(state, name)
     for first, *later in _grouped(others):
         yield _comparison_row(quorum, first, later, _alike(quorum, first, others))
-    if left and not (name == AGREE and _is_told(state, left)):
-        yield _left_row(left)
+    for told, row in ((left, _left_row), (left_out, _left_out_row)):
+        if told and not (name == AGREE and _is_told(state, told)):
+            yield row(told)
 
 
 def _grouped(comparisons: list[ImageComparison]) -> list[list[ImageComparison]]:
@@ -91,10 +95,10 @@ def _alike(quorum: Quorum, one: ImageComparison, apart: list[ImageComparison]) -
     return [] if agrees else sorted({other.replica for other in alike}, key=natural)
 
 
-def _is_told(state: StateEvidence, left: list[ImageComparison]) -> bool:
-    """Whether the replay has told of these snapshots' leftover configs already."""
+def _is_told(state: StateEvidence, own: list[ImageComparison]) -> bool:
+    """Whether the replay has told already of what is Kafka's own doing in these snapshots."""
     told = {one.path for one in state.comparisons if one.check == EQUALS}
-    return all(one.path in told for one in left)
+    return all(one.path in told for one in own)
 
 
 def _left_row(left: list[ImageComparison]) -> BadRow:
@@ -104,17 +108,32 @@ def _left_row(left: list[ImageComparison]) -> BadRow:
     replicas = list(dict.fromkeys(one.replica if one in holding else one.other for one in left))
     which = f" The files are {some(files)}." if files else ""
     keys = dict.fromkeys(found.noun for one in left for found in one.differences)
-    first = left[0]
+    text = f"Snapshots of {replicas_text(replicas)} hold configs of topics that do not exist. Those are {some(list(keys), 3)}. {LEFT_CONFIGS}{which}"
+    return _own_row(left, text, replicas)
+
+
+def _left_out_row(left_out: list[ImageComparison]) -> BadRow:
+    """ELRs that Kafka leaves out of snapshots: one info for all of the quorum."""
+    replicas = list(dict.fromkeys(one.replica for one in left_out))
+    first = left_out[0]
+    listed = "; ".join(found.text for found in first.differences[:2])
+    count = counted(first.difference_count, "place")
+    text = f"Snapshots of {replicas_text(replicas)} differ from {first.basis} in ELRs alone, in {count}: {listed}. {LEFT_OUT}"
+    return _own_row(left_out, text, replicas)
+
+
+def _own_row(own: list[ImageComparison], text: str, replicas: list[str]) -> BadRow:
+    first = own[0]
     return BadRow(
         first.replica,
-        f"Snapshots of {replicas_text(replicas)} hold configs of topics that do not exist. Those are {some(list(keys), 3)}. {LEFT_CONFIGS}{which}",
+        text,
         first.path,
         offset=first.end_offset,
         batch_leader_epoch=first.epoch,
         severity="info",
         evidence={
             "replicas": replicas,
-            "snapshots": [{"replica": one.replica, "path": one.path} for one in left],
+            "snapshots": [{"replica": one.replica, "path": one.path} for one in own],
             "differences": _differences(first),
         },
     )
@@ -231,7 +250,8 @@ def _differences(one: ImageComparison) -> list[dict[str, Any]]:
     state, and its log may be cut so that nobody can tell any more. At level info, only configs
     of topics that do not exist differ: Kafka leaves them behind when a topic comes and goes
     within one step of its loader, and loses none that a record has set. A topic that is created
-    under such a name later has them unasked. It is told once for all snapshots. A node goes
+    under such a name later has them unasked. Or ELRs alone, which snapshots leave out while their
+    feature is off. It is told once for all snapshots. A node goes
     on with what it has loaded: its later snapshots that differ in nothing new are named with the
     first. At level info, too, only SCRAM users differ of whom later records say anew what they have,
     or configs that a topic took over and that the node's newest snapshot has right again.""",

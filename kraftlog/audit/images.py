@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kraftlog.audit.grouping import CONTROL_TABLES, ELR_FIELDS, is_scram_user
+from kraftlog.audit.grouping import CONTROL_TABLES, ELR_FIELDS, is_elr_missing, is_scram_user
 from kraftlog.audit.watch import SnapshotRules
 from kraftlog.log.batch import CONTROL
 from kraftlog.quorum.content import UNKNOWN
@@ -150,7 +150,7 @@ def images_differ(expected: State, found: State) -> tuple[tuple[KeyDifference, .
 
 def _kind(one: KeyDifference) -> int:
     """What is not Kafka's own doing decides how bad it is, and is told first."""
-    return 2 if one.stale_config else int(is_scram_user(one))
+    return 3 if one.stale_config else 2 if is_elr_missing(one) else int(is_scram_user(one))
 
 
 def meant(expected: State, found: State) -> Iterator[Difference]:

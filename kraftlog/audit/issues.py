@@ -66,6 +66,13 @@ class Issues:
         """Count more of a kind, without keeping them."""
         self._kinds[told.check, str(told.evidence.get("kind", ""))].dropped += count
 
+    def excuse(self, check: str, kind: str, offset: int) -> None:
+        """Take back what was told of a check and kind from an offset on."""
+        found = self._kinds.pop((check, kind), _Kind())
+        kept = [one for one in found.kept if one[0] < offset]
+        if kept:
+            self._kinds[check, kind] = _Kind(kept)
+
     def told(self) -> Iterator[tuple[int, Issue]]:
         """What is kept, in offset order; the last of each kind says how many more there are."""
         found: list[tuple[int, Issue]] = []

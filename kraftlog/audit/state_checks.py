@@ -147,13 +147,19 @@ ISR_WITHIN_REPLICAS = state_check(
     one; or the assignment is empty, or has not as many directories as replicas; or the
     partition's number is below 0. Brokers that a reassignment has left in the ELR are no finding:
     Kafka itself leaves them there, and elects nobody outside of the assignment. Nor is one that
-    is being added and removed, as where a reassignment takes the place of another one. Where the
-    ISR names a broker twice, a controller stops at the record that takes it out.""",
+    is being added and removed, as where a reassignment takes the place of another one, or an ELR
+    that a controller had forgotten while its feature was off. Where the ISR names a broker twice,
+    a controller stops at the record that takes it out.""",
     advice="""Correct the partition with a reassignment, but where the finding says that controllers
     stop. Find out which controller wrote the record.""",
 )  # fmt: skip
-_MEMBERS = ("isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas")
+_ELR = "eligibleLeaderReplicas"
+_MEMBERS = ("isr", _ELR, "addingReplicas", "removingReplicas")
 """Lists of brokers that must lie in the assignment."""
+ELR_UNNAMED = "elr_unnamed"
+"""The kind of an ISR that takes in who is in the ELR, by a record that does not name the ELR: so a
+controller writes it that has begun with a snapshot without one (PartitionChangeBuilder).
+"""
 
 
 def _assignment_problems(partition: Data, left: Set[int] = frozenset()) -> Iterator[str]:
@@ -170,13 +176,17 @@ def _assignment_problems(partition: Data, left: Set[int] = frozenset()) -> Itera
         if len(set(members)) != len(members):
             yield _named_twice(name, members)
         outside = set(members) - set(replicas)
-        if name == "eligibleLeaderReplicas":
+        if name == _ELR:
             outside -= left
         if outside:
             yield f"{name} {members} holds {sorted(outside)}, not in the assignment {replicas}"
-    both = {*(partition.get("eligibleLeaderReplicas") or ())} & {*partition["isr"]}
-    if both:
-        yield f"its ISR {partition['isr']} and its ELR {partition['eligibleLeaderReplicas']} both hold {sorted(both)}"
+
+
+def _both_hold(partition: Data | None) -> str | None:
+    held = partition or {}
+    isr, elr = held.get("isr") or (), held.get(_ELR) or ()
+    both = sorted({*isr} & {*elr})
+    return f"its ISR {isr} and its ELR {elr} both hold {both}" if both else None
 
 
 def _left_in_elr(before: Data | None) -> Set[int]:
@@ -184,7 +194,7 @@ def _left_in_elr(before: Data | None) -> Set[int]:
     where a reassignment takes it away (Kafka's PartitionChangeBuilder).
     """
     held = before or {}
-    return {*held.get("isr", ()), *(held.get("eligibleLeaderReplicas") or ())}
+    return {*held.get("isr", ()), *(held.get(_ELR) or ())}
 
 
 def _may_be_misplaced(rows: NewVersions) -> Flags:
@@ -193,7 +203,7 @@ def _may_be_misplaced(rows: NewVersions) -> Flags:
     found |= rows.number("partitionId") < 0
     for name in _MEMBERS:
         found |= rows.lists[name].outside(assigned) | rows.lists[name].repeats()
-    found |= rows.lists["eligibleLeaderReplicas"].meets(rows.lists["isr"])
+    found |= rows.lists[_ELR].meets(rows.lists["isr"])
     return found
 
 
@@ -203,6 +213,11 @@ def _assignment(row: Version) -> Iterator[Said]:
     for problem in _assignment_problems(row.after, _left_in_elr(row.before)):
         if problem not in known:
             yield _wrong_partition(row, problem, _todo_about(problem, row.after["isr"]))
+    both = _both_hold(row.after)
+    if both is not None and both != _both_hold(row.before):
+        said = _wrong_partition(row, both)
+        is_named = row.by.data.get(_ELR) is not None
+        yield said if is_named else said._replace(evidence={**said.evidence, "kind": ELR_UNNAMED})
 
 
 _CORRECT = (

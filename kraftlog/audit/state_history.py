@@ -51,6 +51,7 @@ from kraftlog.state.shapes import METADATA_VERSION
 from kraftlog.state.standing import Topics
 from kraftlog.state.tables import TRANSACTION_TYPES
 from kraftlog.state.window import RecordWindow, ahead
+from kraftlog.state.write import ELR_FEATURE
 
 RULE_CHECKS = tuple(one.name for one in checks_in(state_checks))
 
@@ -171,6 +172,10 @@ class StateHistory:
         self._rules.finish()
         self._agreement()
         refusals = dict(self._refusals())
+        elr_off = self._rules.past.turned_off.get(ELR_FEATURE)
+        if elr_off is not None:
+            check, kind = state_checks.ISR_WITHIN_REPLICAS.name, state_checks.ELR_UNNAMED
+            self.issues.excuse(check, kind, elr_off.offset)
         issues = tuple(placed_in(self.quorum, self.chain, self.issues))
         return StateEvidence(
             tuple(self.comparisons),

@@ -72,9 +72,7 @@ def folded(
         versions.bad[:] = True
         return versions
     # A row per record; an event without a record is given the first one, so there is one.
-    table = np.zeros((1, len(FIELDS)), np.int32)
-    if count:
-        table = np.ascontiguousarray(np.array(records, np.int32).T)
+    table = np.stack(records, axis=1) if count else np.zeros((1, len(FIELDS)), np.int32)
     if events:
         codes = keys[[0, -1]] >> 32
         if codes.min() < 0 or codes.max() >= len(alive) or (keys[1:] < keys[:-1]).any():

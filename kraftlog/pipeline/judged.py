@@ -26,7 +26,7 @@ from kraftlog.tables.spec import REPLAY_FAULTS, state_tables
 _UNTIL, _PAST, _DELETIONS, _COMPARED = "judged_until", "past", "deletions", "snapshot_compared"
 _REFUSED = "snapshot_refused"
 
-_FORM = 10
+_FORM = 11
 """How rows say what goes on; after those of another form, all is told anew."""
 
 
@@ -143,6 +143,7 @@ _PAST_VALUES: dict[str, Callable[[Any], Any]] = {
     "voters_back": lambda value: tuple(map(_since, value)),
     "scram": lambda value: ScramChange(*value),
     "emptied": _since,
+    "turned_off": _since,
 }
 """What each part of a `Past` knows of a key, from JSON."""
 

@@ -114,7 +114,8 @@ class Past:
     """What the way to a state has shown of it: since when brokers are fenced or gone and partitions
     without a leader, who led them before, which elections were unclean, which topics are gone,
     which voters left and came again, which brokers last came back without any of their log
-    directories, and how SCRAM users changed, by the record's offset.
+    directories, which features were turned off, at first, and how SCRAM users changed, by the
+    record's offset.
     """
 
     fenced: dict[int, Since] = field(default_factory=dict)
@@ -127,6 +128,7 @@ class Past:
     voters_back: dict[Key, tuple[Since, Since]] = field(default_factory=dict)
     scram: dict[int, ScramChange] = field(default_factory=dict)
     emptied: dict[int, Since] = field(default_factory=dict)
+    turned_off: dict[str, Since] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change], offset: int, timestamp: int) -> None:
         """Take in what one record changed, once everyone may see it."""
@@ -138,6 +140,8 @@ class Past:
                 self.topics[change.key[0]] = change.before["name"], now
             elif change.table == "voters":
                 self._voter(change, now)
+            elif change.table == "features" and change.after is None:
+                self.turned_off.setdefault(change.key[0], now)
             elif change.table == "scram_credentials":
                 was, held = change.before is not None, change.after is not None
                 self.scram[offset] = ScramChange(change.key[0], change.key[1], was, held)

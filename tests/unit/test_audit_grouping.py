@@ -19,6 +19,7 @@ from kraftlog.audit.grouping import (
     KEEP_SCRAM,
     LEAVE_FILES,
     LEFT_CONFIGS,
+    LEFT_OUT,
     LOST_SCRAM,
     SET_RIGHT,
     TAKEN_OVER,
@@ -42,6 +43,7 @@ from tests.unit.audit_logs import (
     healthy_log,
     healthy_state,
     overwrite,
+    partition,
     quorum,
     remove_topic,
     snapshot,
@@ -166,6 +168,24 @@ def test_a_config_that_differs_from_a_base_is_taken_over_by_nobody(tmp_path: Pat
     (one,) = found(audit(tmp_path), "snapshot_equals_replay")
     assert (one.severity, one.row.replica) == ("critical", "3")
     assert one.row.message.endswith("Take the file of the same name from replica 2.")
+
+
+def test_elrs_that_a_snapshot_left_out(tmp_path: Path) -> None:
+    """Kafka leaves them out while their feature is off, and nothing else, and never while it is on."""
+    on, off = (feature("eligible.leader.replicas.version", level) for level in (1, 0))
+    first = batch(12, on, topic("d", 9), partition(9, [1, 2], [1], 1), change(9, isr=[1], elr=[2]))
+    held, more = [topic("d", 9), partition(9, [1, 2], [1], 1, partition_epoch=1)], [topic("e", 8)]
+    told = {}
+    for name, turned, state in (("off", off, held), ("on", on, held), ("more", off, held + more)):
+        log = [first, batch(16, turned), batch(17, on)]
+        (one,) = of_snapshot(tmp_path / name, log, [batch(0, on, *state)])
+        told[name] = one.severity, one.row.message
+    assert told["off"][0] == "info"
+    assert told["off"][1].endswith(LEFT_OUT)
+    assert told["on"][0] == "critical"
+    assert told["on"][1].endswith(f"{ASIDE} {UNCLEARED}")
+    assert told["more"][0] == "critical"
+    assert told["more"][1].endswith(ASIDE)
 
 
 def test_a_scram_credential_that_was_lost(tmp_path: Path) -> None:

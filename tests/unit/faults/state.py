@@ -211,6 +211,19 @@ def _(nodes: list[Node]) -> None:
     everywhere(nodes, change(1, elr=[2]), change(1))
 
 
+_ELR_ON, _ELR_OFF = (feature("eligible.leader.replicas.version", level) for level in (1, 0))
+_IN_ELR = change(1, isr=[1], elr=[2])
+
+
+@fault(
+    ASSIGNMENT, "critical", offset=15, says="from offset 15 on: its ISR [1, 2] and its ELR [2] both",
+    sound=appended(_ELR_ON, _IN_ELR, _ELR_OFF, _ELR_ON, change(1, isr=[1, 2])),
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Whose ELR was off may have forgotten it: 4.3.1 writes such records then."""
+    everywhere(nodes, _ELR_ON, _IN_ELR, _ELR_ON, change(1, isr=[1, 2]), _ELR_OFF)
+
+
 @fault(
     ASSIGNMENT, "critical", offset=12, says="Partition -4 of topic b",
     sound=appended(partition(2, [1], [1], 1, partition_id=4)),
@@ -681,6 +694,17 @@ fault(
     "snapshot_equals_replay", "info", "1", 15, says="Records behind it say anew what these users",
     sound=_written_later([_LOST, _AGAIN], {15: (scram("bob"),)}),
 )(_written_later([_LOST, _AGAIN], {15: ()}))  # fmt: skip
+
+_OFF_FOR_A_TIME = [
+    Batch(12, 2, (_ELR_ON, topic("d", 9), partition(9, [1, 2], [1], 1)), None, LATER),
+    Batch(15, 2, (change(9, isr=[1], elr=[2]), _ELR_OFF), None, LATER),
+    Batch(17, 2, (_ELR_ON,), None, LATER),
+]
+_WITHOUT_ELR = topic("d", 9), partition(9, [1, 2], [1], 1, partition_epoch=1)
+fault(
+    "snapshot_equals_replay", "info", "1", 18, says="differ from the replay of the log from offset 0 on in ELRs",
+    sound=_written_later(_OFF_FOR_A_TIME, {17: _WITHOUT_ELR}),
+)(_written_later(_OFF_FOR_A_TIME, {18: (_ELR_ON, *_WITHOUT_ELR)}))  # fmt: skip
 
 _SHORT = config(2, "short", "retention.ms", "1")
 _TAKEN = [
