@@ -69,9 +69,8 @@ def judged_ranges(quorum: Quorum, covered: Coverage, of_state: bool) -> tuple[Ju
     """Where a check looked: the logs of the replicas that it judged, or for a check `of_state` the
     stretches of their history whose state is known.
     """
-    found = quorum.evidence.state
-    if of_state and found is not None and covered.judged:
-        return tuple(JudgedRange(None, start, end) for start, end in found.ranges)
+    if of_state and quorum.evidence.state is not None and covered.judged:
+        return tuple(JudgedRange(None, start, end) for start, end in quorum.state.ranges)
     logs = [quorum.by_label[label] for label in covered.judged]
     return tuple(JudgedRange(log.label, log.start_offset, log.end_offset) for log in logs)
 

@@ -31,7 +31,6 @@ from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.committed import returning
 from kraftlog.quorum.departures import Replacement
 from kraftlog.quorum.divergence import Comparison, DifferingRun, end_after_repair, replacing_epoch
-from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import is_second_history_of_either, tail_of_either
@@ -331,7 +330,7 @@ def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:
     """Where they wrote snapshots that contradict it, and none that bears it out: what they had applied is
     not what their logs hold now.
     """
-    apart = {one.path for one in contradicted(quorum.evidence.state or StateEvidence(), EQUALS)}
+    apart = {one.path for one in contradicted(quorum, EQUALS)}
     if not apart:
         return ""
     own = [

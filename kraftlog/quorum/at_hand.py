@@ -21,7 +21,13 @@ from kraftlog.quorum import strays
 from kraftlog.quorum.chain import runs, whole_log
 from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
 from kraftlog.quorum.divergence import Comparison, Comparisons, compare
-from kraftlog.quorum.evidence import Described, QuorumEvidence, ReplicaEvidence, SnapshotRefusal
+from kraftlog.quorum.evidence import (
+    Described,
+    QuorumEvidence,
+    ReplicaEvidence,
+    SnapshotRefusal,
+    StateEvidence,
+)
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
 
@@ -56,6 +62,16 @@ class AtHand:
     @property
     def replicas(self) -> tuple[ReplicaEvidence, ...]:
         return self.evidence.replicas
+
+    @cached_property
+    def state(self) -> StateEvidence:
+        """What the history of the state has shown; nothing where the records were not replayed."""
+        return self.evidence.state or StateEvidence()
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """The levels of features in the newest state; none where that is not known."""
+        return self.state.health.levels if self.state.health else {}
 
     @cached_property
     def logs(self) -> tuple[LogView, ...]:
@@ -174,7 +190,7 @@ class AtHand:
     @property
     def refusals(self) -> Mapping[str, SnapshotRefusal]:
         """The snapshots of which the history has shown that a node cannot load them, by path."""
-        return {} if self.evidence.state is None else self.evidence.state.refusals
+        return self.state.refusals
 
     def snapshots_of(self, label: str) -> list[SnapshotView]:
         """A replica's snapshots, by id."""

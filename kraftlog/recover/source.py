@@ -21,7 +21,7 @@ from kraftlog.message.message_spec import ZERO_UUID
 from kraftlog.plain import natural
 from kraftlog.quorum.bounds import Bounds
 from kraftlog.quorum.committed import Committed, committed_in, contradicted_from
-from kraftlog.quorum.evidence import ImageComparison, StateEvidence
+from kraftlog.quorum.evidence import ImageComparison
 from kraftlog.quorum.holdings import Held, content_key
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.rebuild import image_at, state_at, states_between
@@ -178,7 +178,7 @@ def _other_states(quorum: Quorum, base: SnapshotView) -> Iterator[OtherState]:
 
 def _opposed(quorum: Quorum, image: Image) -> Iterator[ImageComparison]:
     """The snapshots of its history that hold another state than its records give."""
-    for one in contradicted(quorum.evidence.state or StateEvidence(), EQUALS):
+    for one in contradicted(quorum, EQUALS):
         if one.end_offset <= quorum.leaves(one.replica, image.end_offset):
             yield one
 
