@@ -214,13 +214,13 @@ def _by_copy(
 
 def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: DifferingRun) -> BadRow:
     other = comparison.other
-    epoch = int(log.epochs[log.index_at(run.start)])
+    epoch = log.epoch_at(run.start)
     elected = log.elections.get(epoch)
     voters = sorted(elected.voters) if elected else []
     who = f" by {voters_text(voters)}" if voters else ""
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
-    newer, why = int(other.epochs[other.index_at(run.start)]), _why_two_histories(comparison)
+    newer, why = other.epoch_at(run.start), _why_two_histories(comparison)
     both, brokers = "both sides committed theirs", _of_brokers(quorum, comparison, run)
     if run.start >= quorum.bounds.lower:
         both = f"a leader was elected without what the side of replica {log.label} had committed"

@@ -180,7 +180,7 @@ def _holders(quorum: Quorum, log: LogView, end: int) -> list[str]:
     held = [
         one.label
         for one in covering(quorum, log.label, start, end)
-        if all(int(one.epochs[one.index_at(at)]) in epochs for at, epochs in lost.items())
+        if all(one.epoch_at(at) in epochs for at, epochs in lost.items())
     ]
     is_known = start in lost or quorum.leaves(log.label, start) < start
     return [one for one in held if is_known or quorum.leaves(one, end) > start]

@@ -138,7 +138,7 @@ def _in_its_place(quorum: Quorum, one: SnapshotView) -> tuple[str, dict[str, Act
 def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
     """A snapshot that may be of a history that was cut: it is more than a wrong name."""
     one, label, start = cut.snapshot, cut.log.label, cut.start
-    epoch = int(cut.log.epochs[cut.log.index_at(start)])
+    epoch = cut.log.epoch_at(start)
     where = f"the log of {label} is in epoch {epoch} from offset {start} on"
     newer = "it is newer than what that log holds below"
     if not cut.is_seen:

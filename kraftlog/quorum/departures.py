@@ -165,16 +165,16 @@ class Departures(Electorate):
         """The voters of the epoch that a log has at an offset, where most of them hold its batch;
         None where they do not, or no LeaderChange record names them.
         """
-        index = log.index_at(offset)
-        elected = log.elections.get(int(log.epochs[index])) if index >= 0 else None
-        copies = [] if elected is None else self.holding(log, offset)
-        if elected is None or len(copies) <= len(elected.voters) // 2:
+        epoch = log.epoch_at(offset)
+        elected = log.elections.get(epoch)
+        if elected is None:
             return None
+        copies = self.holding(log, offset)
         holders = {self.node_ids[one.label] for one in copies} & elected.voters
         if len(holders) <= len(elected.voters) // 2:
             return None
         labels = frozenset(one.label for one in copies)
-        return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders), labels)
+        return _Majority(epoch, elected.voters, frozenset(holders), labels)
 
     def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
         """Whether any of a tail of the comparison's first log can have been committed."""
@@ -231,7 +231,7 @@ class Departures(Electorate):
         """Who voted in the epoch that a log has at an offset: by the LeaderChange record of it, else who
         votes now; None where nothing tells.
         """
-        elected = log.elections.get(int(log.epochs[log.index_at(offset)]))
+        elected = log.elections.get(log.epoch_at(offset))
         if elected is not None:
             return elected.voters
         return frozenset(self.voters) if self.voter_set else None

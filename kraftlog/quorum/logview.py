@@ -412,6 +412,11 @@ class LogView:
         held[held] = offsets[held] <= self.last[index[held]]
         return np.where(held, index, -1)
 
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the batch that holds an offset; −1 where none does."""
+        index = self.index_at(offset)
+        return int(self.epochs[index]) if index >= 0 else -1
+
     def ends_with(self, epoch: int, end: int) -> bool:
         """Whether a batch of an epoch ends before an offset: the log leads up to that state."""
         index = self.index_at(end - 1)
