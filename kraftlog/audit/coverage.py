@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kraftlog.log import names
 from kraftlog.plain import numbers
+from kraftlog.quorum.bounds import NOBODY_KNOWN
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -48,6 +49,11 @@ class Coverage:
         return replace(self, judged=judged, gaps=(*self.gaps, *told))
 
 
+def not_judged(why: str) -> Coverage:
+    """Of a check that could judge nothing of the quorum."""
+    return Coverage((), ((None, why),))
+
+
 Subject = Callable[[Quorum], Coverage]
 
 
@@ -63,9 +69,8 @@ def judged_ranges(quorum: Quorum, covered: Coverage, of_state: bool) -> tuple[Ju
     """Where a check looked: the logs of the replicas that it judged, or for a check `of_state` the
     stretches of their history whose state is known.
     """
-    found = quorum.evidence.state
-    if of_state and found is not None and covered.judged:
-        return tuple(JudgedRange(None, start, end) for start, end in found.ranges)
+    if of_state and quorum.evidence.state is not None and covered.judged:
+        return tuple(JudgedRange(None, start, end) for start, end in quorum.state.ranges)
     logs = [quorum.by_label[label] for label in covered.judged]
     return tuple(JudgedRange(log.label, log.start_offset, log.end_offset) for log in logs)
 
@@ -156,7 +161,7 @@ def copied_logs(quorum: Quorum) -> Coverage:
 def _alone(quorum: Quorum, why: str) -> Coverage:
     """There is nothing to compare: a gap where copies of voters are missing."""
     if quorum.bounds.missing_voters:
-        return Coverage((), ((None, f"{why}; {missing_voters_text(quorum)}"),))
+        return not_judged(f"{why}; {missing_voters_text(quorum)}")
     return Coverage((), (), why)
 
 
@@ -226,17 +231,17 @@ def missing_voters_text(quorum: Quorum) -> str:
 def voters(quorum: Quorum) -> Coverage:
     """The copies of voters; all of them are wanted."""
     if quorum.voter_set is None:
-        return Coverage((), ((None, "nothing at hand says who votes"),))
-    held = [log for logs in quorum.holders.values() for log in logs]
+        return not_judged(NOBODY_KNOWN)
     missing = [(None, missing_voters_text(quorum))] if quorum.bounds.missing_voters else []
-    return Coverage(tuple(log.label for log in held), (*missing, *unread(held)))
+    labels = tuple(log.label for log in quorum.voter_logs)
+    return Coverage(labels, (*missing, *unread(quorum.voter_logs)))
 
 
 def committed_voters(quorum: Quorum) -> Coverage:
     """The voters at hand, where something is known to be committed."""
     found = voters(quorum)
     if found.judged and quorum.bounds.lower == 0:
-        return Coverage((), ((None, quorum.bounds.lower_reason),))
+        return not_judged(quorum.bounds.lower_reason)
     return found
 
 
@@ -246,7 +251,7 @@ def state(check: str, nothing: str = "no record that it looks at is at hand") ->
     def covered(quorum: Quorum) -> Coverage:
         found = quorum.evidence.state
         if found is None:
-            return Coverage((), ((None, "the records were not replayed"),))
+            return not_judged("the records were not replayed")
         labels = tuple(log.label for log in quorum.peers)
         judged = labels if check in found.judged else ()
         skipped = [(label, why) for name, label, why in found.skipped if name == check]

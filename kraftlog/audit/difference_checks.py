@@ -31,7 +31,6 @@ from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.committed import returning
 from kraftlog.quorum.departures import Replacement
 from kraftlog.quorum.divergence import Comparison, DifferingRun, end_after_repair, replacing_epoch
-from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.pairs import is_second_history_of_either, tail_of_either
@@ -101,6 +100,12 @@ def committed_sides(quorum: Quorum) -> Iterator[Side]:
     )
 
 
+def standing_apart(quorum: Quorum) -> frozenset[str]:
+    """The copies of a second history, and those that differ from the others in what is committed."""
+    sides = committed_sides(quorum)
+    return frozenset({*quorum.fork_starts, *(one.comparison.one.label for one in sides)})
+
+
 def _is_beside_a_fork(quorum: Quorum, comparison: Comparison, run: DifferingRun) -> bool:
     """Whether one of two copies is of a second history where they differ, and the other is not."""
     labels = comparison.one.label, comparison.other.label
@@ -134,7 +139,7 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
         run, log = side.run, side.comparison.one
         verdict = f"replicas {log.label} and {side.agreeing[0]} differ, and no majority decides"
         if side.by_majority and len(side.agreeing) > 1:
-            others = replicas_text(list(side.agreeing))
+            others = replicas_text(side.agreeing)
             verdict = f"replica {log.label} differs from {others}, which agree"
         where = offsets_text(run.start, min(run.end, lower))
         reason = quorum.bounds.lower_reason
@@ -209,13 +214,13 @@ def _by_copy(
 
 def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: DifferingRun) -> BadRow:
     other = comparison.other
-    epoch = int(log.epochs[log.index_at(run.start)])
+    epoch = log.epoch_at(run.start)
     elected = log.elections.get(epoch)
     voters = sorted(elected.voters) if elected else []
     who = f" by {voters_text(voters)}" if voters else ""
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
-    newer, why = int(other.epochs[other.index_at(run.start)]), _why_two_histories(comparison)
+    newer, why = other.epoch_at(run.start), _why_two_histories(comparison)
     both, brokers = "both sides committed theirs", _of_brokers(quorum, comparison, run)
     if run.start >= quorum.bounds.lower:
         both = f"a leader was elected without what the side of replica {log.label} had committed"
@@ -291,7 +296,7 @@ def _matching_advice(rules: LeadersRules, side: Side, offset: int) -> str:
     quorum = rules.quorum
     if side.by_majority:
         log = side.comparison.one
-        alone = sorted((one.label for one in quorum.holding(log, offset)), key=natural)
+        alone = [one.label for one in quorum.holding(log, offset)]
         stand = "stands" if len(alone) == 1 else "stand"
         return f"{sentence(replicas_text(alone))} {stand} against the others. {fetch_again(quorum, log.label)[0]}"
     return f"No majority at hand decides: compare both with a backup before either starts.{_told_as(quorum, offset)}"
@@ -318,14 +323,14 @@ def _doubted_by_rules(rules: LeadersRules, side: Side) -> str:
     check = told(first)
     if check is None or any(told(log) is None for log in others) or told(side.comparison.one):
         return ""
-    return f"no leader of Kafka writes what {holding(list(side.agreeing))} there ({check})"
+    return f"no leader of Kafka writes what {holding(side.agreeing)} there ({check})"
 
 
 def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:
     """Where they wrote snapshots that contradict it, and none that bears it out: what they had applied is
     not what their logs hold now.
     """
-    apart = {one.path for one in contradicted(quorum.evidence.state or StateEvidence(), EQUALS)}
+    apart = {one.path for one in contradicted(quorum, EQUALS)}
     if not apart:
         return ""
     own = [
@@ -335,7 +340,7 @@ def _doubted_by_snapshots(quorum: Quorum, side: Side, offset: int) -> str:
     ]
     if not (own and apart.issuperset(one.path for one in own)):
         return ""
-    whose = replicas_text(sorted({one.replica for one in own}, key=natural))
+    whose = replicas_text({one.replica for one in own})
     return f"the snapshots of {whose} contradict their own log (snapshot_equals_replay)"
 
 

@@ -93,9 +93,7 @@ below this level a node may be of it (KIP-876).
 
 def _is_unlimited(quorum: Quorum, log: LogView) -> bool:
     """Whether nothing limits the bytes that a node keeps, if it runs the oldest Kafka of its level."""
-    state = quorum.evidence.state
-    levels = state.health.levels if state and state.health else {}
-    is_old = levels.get(METADATA_VERSION, LEVEL_OF_KEPT_BYTES) < LEVEL_OF_KEPT_BYTES
+    is_old = quorum.levels.get(METADATA_VERSION, LEVEL_OF_KEPT_BYTES) < LEVEL_OF_KEPT_BYTES
     return is_old and number_of(log.evidence, KEPT_BYTES).source == ValueSource.KAFKA_DEFAULT
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.coverage import Coverage, missing_voters_text, unread
+from kraftlog.audit.coverage import Coverage, missing_voters_text, not_judged, unread
 from kraftlog.audit.health_checks import Reason
 from kraftlog.audit.triage import called, put_in_place, replacement
 from kraftlog.log.batch import CONTROL
 from kraftlog.plain import counted, sentence, some
+from kraftlog.quorum.bounds import NOBODY_KNOWN
 from kraftlog.quorum.copy_times import copy_explains
 from kraftlog.quorum.ends import is_closed_at_end
 from kraftlog.quorum.joining import (
@@ -194,8 +195,8 @@ def _signs(one: Joining) -> Iterator[str]:
 def _over_voters(quorum: Quorum) -> Coverage:
     why = _why_unknown(quorum)
     if why is not None:
-        return Coverage((), ((None, why),))
-    return Coverage(tuple(log.label for logs in quorum.holders.values() for log in logs))
+        return not_judged(why)
+    return Coverage(tuple(log.label for log in quorum.voter_logs))
 
 
 @check(
@@ -270,14 +271,12 @@ def _has_committed(quorum: Quorum, epoch: int) -> bool:
 
 def _holds_committed(quorum: Quorum, log: LogView) -> bool:
     """Whether a copy reaches as far as what is known to be committed."""
-    end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
-    return end >= quorum.bounds.lower
+    return quorum.reach_of(log) >= quorum.bounds.lower
 
 
 def _not_replicated(
     quorum: Quorum, epoch: int, leader: int, holders: list[int], lacking: list[LogView]
 ) -> BadRow:
-    members = quorum.voter_set.ids if quorum.voter_set else ()
     begins = [
         (log, one)
         for log in quorum.peers
@@ -317,7 +316,7 @@ def _not_replicated(
     return BadRow(
         None,
         f"Controller {leader} was elected leader of epoch {epoch}, and has committed nothing: its first record{where} is on {held}. "
-        f"It is needed on {quorum.bounds.majority} of {len(members)} voters.{again} The other logs end without it: {ends}. {reason}",
+        f"It is needed on {quorum.bounds.majority} of {len(quorum.voters)} voters.{again} The other logs end without it: {ends}. {reason}",
         batch_leader_epoch=epoch,
         severity=None if excuse is None else "info",
         evidence={
@@ -370,11 +369,11 @@ def _nothing_written(quorum: Quorum, epoch: int, leader: int) -> BadRow:
 def _why_unknown(quorum: Quorum) -> Reason:
     """Why nothing can be said of what the newest leader has committed."""
     if quorum.voter_set is None:
-        return "nothing at hand says who votes"
-    if len(quorum.holders) < len(quorum.voter_set.ids):
+        return NOBODY_KNOWN
+    if len(quorum.holders) < len(quorum.voters):
         return missing_voters_text(quorum)
     if quorum.strangers:
         return "who votes now is not known"
-    if any(log.unread_segments for logs in quorum.holders.values() for log in logs):
+    if any(log.unread_segments for log in quorum.voter_logs):
         return "the log of a voter cannot be read"
     return None

@@ -11,10 +11,11 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import ActionKey, BadRow, Severity, check
 from kraftlog.audit.coverage import Coverage, but_for_unread, missing_voters_text
-from kraftlog.audit.difference_checks import committed_sides
+from kraftlog.audit.difference_checks import standing_apart
 from kraftlog.audit.triage import covering, fetch_again, holding, replicas_text
 from kraftlog.log import names
 from kraftlog.plain import numbers, offsets_are, offsets_text, sentence, some
+from kraftlog.quorum.bounds import NOBODY_KNOWN
 from kraftlog.quorum.ends import Witness
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -179,7 +180,7 @@ def _holders(quorum: Quorum, log: LogView, end: int) -> list[str]:
     held = [
         one.label
         for one in covering(quorum, log.label, start, end)
-        if all(int(one.epochs[one.index_at(at)]) in epochs for at, epochs in lost.items())
+        if all(one.epoch_at(at) in epochs for at, epochs in lost.items())
     ]
     is_known = start in lost or quorum.leaves(log.label, start) < start
     return [one for one in held if is_known or quorum.leaves(one, end) > start]
@@ -229,7 +230,7 @@ def _what_to_do(quorum: Quorum, log: LogView, role: str) -> tuple[Severity | Non
 
 def _expected_voters(quorum: Quorum) -> Coverage:
     if quorum.voter_set is None:
-        return Coverage((), ((None, "nothing at hand says who votes"),))
+        return coverage.not_judged(NOBODY_KNOWN)
     return Coverage(tuple(log.label for log in quorum.peers))
 
 
@@ -328,15 +329,14 @@ def on_batches(quorum: Quorum) -> Iterator[BadRow]:
     otherwise. A log that ends in another epoch is of another history there: it is cut at its
     beginning before anything is sent.
     """
-    reached = [max(log.end_offset or 0, quorum.own_snapshot_end(log.label)) for log in quorum.peers]
+    reached = [quorum.reach_of(log) for log in quorum.peers]
     ends = np.array(reached, np.int64)
     are_inside = np.zeros(len(ends), np.bool_)
     for log in quorum.peers:
         if not log.is_empty:
             indexes = log.indexes_at(ends)
             are_inside |= (indexes >= 0) & (log.base[indexes] < ends)
-    sides = committed_sides(quorum) if are_inside.any() else ()
-    apart = {*quorum.fork_starts, *(one.comparison.one.label for one in sides)}
+    apart = standing_apart(quorum) if are_inside.any() else ()
     for log, end, is_inside in zip(quorum.peers, reached, are_inside, strict=True):
         if not is_inside:
             continue

@@ -13,7 +13,7 @@ import numpy as np
 
 from kraftlog.explain.words import scram_user_text
 from kraftlog.plain import some
-from kraftlog.quorum.evidence import ImageComparison, KeyDifference, StateEvidence
+from kraftlog.quorum.evidence import ImageComparison, KeyDifference
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, may_have_lost
 from kraftlog.state.tables import ABORT, TOPIC_RESOURCE
@@ -89,11 +89,12 @@ def is_left_config(found: ImageComparison) -> bool:
     return bool(told) and all(one.stale_config for one in told) and not found.logged
 
 
-def is_elr_left_out(state: StateEvidence, found: ImageComparison) -> bool:
+def is_elr_left_out(quorum: Quorum, found: ImageComparison) -> bool:
     """Whether nothing differs but ELRs that are missing, and left configs, where a record has turned
     the ELR feature off before: Kafka leaves them out of snapshots while it is.
     """
-    off = None if state.health is None else state.health.past.turned_off.get(ELR_FEATURE)
+    health = quorum.state.health
+    off = None if health is None else health.past.turned_off.get(ELR_FEATURE)
     if off is None or off.offset >= found.end_offset or found.logged:
         return False
     missing = [is_elr_missing(one) for one in found.differences if not one.stale_config]
@@ -105,20 +106,24 @@ def is_elr_missing(one: KeyDifference) -> bool:
     return one.cleared and ELR_FIELDS.issuperset(one.fields)
 
 
-def contradicted(state: StateEvidence, name: str) -> list[ImageComparison]:
-    """The snapshots that differ by a check, but for what Kafka itself leaves behind, or out."""
-    found = (one for one in state.comparisons if one.check == name and one.difference_count)
-    return [one for one in found if not (is_left_config(one) or is_elr_left_out(state, one))]
+def found_apart(quorum: Quorum, name: str) -> list[ImageComparison]:
+    """The snapshots that differ by a check."""
+    return [one for one in quorum.state.comparisons if one.check == name and one.difference_count]
+
+
+def contradicted(quorum: Quorum, name: str) -> list[ImageComparison]:
+    """The same, but for what Kafka itself leaves behind, or out."""
+    found = found_apart(quorum, name)
+    return [one for one in found if not (is_left_config(one) or is_elr_left_out(quorum, one))]
 
 
 def nothing_decides(quorum: Quorum, one: ImageComparison) -> bool:
     """Whether of two snapshots of one id either may be the wrong one: no log tells, and no more copies
     hold the one than the other.
     """
-    state = quorum.evidence.state or StateEvidence()
-    if one.check != AGREE or one.path in {each.path for each in contradicted(state, EQUALS)}:
+    if one.check != AGREE or one.path in {each.path for each in contradicted(quorum, EQUALS)}:
         return False
-    odd = [each for each in contradicted(state, AGREE) if _id_of(each) == _id_of(one)]
+    odd = [each for each in contradicted(quorum, AGREE) if _id_of(each) == _id_of(one)]
     texts = [found.text for found in one.differences]
     alike = [each for each in odd if [found.text for found in each.differences] == texts]
     held = [each for each in quorum.own_snapshots if each.is_complete and each.id == _id_of(one)]
@@ -129,14 +134,13 @@ def opposed_snapshots(quorum: Quorum) -> list[ImageComparison]:
     """The snapshots that the history or other snapshots contradict. Users that Kafka's own loader has
     lost can be set again.
     """
-    state = quorum.evidence.state or StateEvidence()
-    every = (one for name in (EQUALS, AGREE) for one in contradicted(state, name))
+    every = (one for name in (EQUALS, AGREE) for one in contradicted(quorum, name))
     return [one for one in every if not scram_lost(quorum, one)]
 
 
 def is_set_right(quorum: Quorum, found: ImageComparison) -> bool:
     """Whether the snapshot that the node begins with was compared with the history, and agrees."""
-    state, begun = quorum.evidence.state or StateEvidence(), quorum.loaded_snapshot(found.replica)
+    state, begun = quorum.state, quorum.loaded_snapshot(found.replica)
     apart = {one.path for one in state.comparisons if one.difference_count}
     is_open = any(told[:2] == (EQUALS, found.replica) for told in state.skipped)
     return begun is not None and begun.is_complete and begun.path not in apart and not is_open

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 
 from kraftlog.audit.check import BadRow, Check, Scope, Severity, Words, check
-from kraftlog.audit.coverage import Coverage, Subject
+from kraftlog.audit.coverage import Coverage, Subject, not_judged
 from kraftlog.audit.grouping import users_text
 from kraftlog.audit.triage import replicas_text, role_of
 from kraftlog.explain.words import acl_text, scram_user_text
@@ -34,7 +34,7 @@ Nothing = Callable[[Quorum, Health], Reason]
 
 def newest_health(quorum: Quorum) -> Health | None:
     """The newest state; None where it is not known, or a newer Kafka leaves it in doubt."""
-    found = quorum.evidence.state.health if quorum.evidence.state else None
+    found = quorum.state.health
     return None if found is None or found.doubt else found
 
 
@@ -55,9 +55,8 @@ def over(nothing: Nothing) -> Subject:
     def covered(quorum: Quorum) -> Coverage:
         found = newest_health(quorum)
         if found is None:
-            state = quorum.evidence.state
-            doubt = state.health.doubt if state and state.health else None
-            return Coverage((), ((None, doubt or UNKNOWN_STATE),))
+            health = quorum.state.health
+            return not_judged((health and health.doubt) or UNKNOWN_STATE)
         why = nothing(quorum, found)
         if why is not None:
             return Coverage((), (), why)

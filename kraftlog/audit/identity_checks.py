@@ -238,7 +238,7 @@ def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
     """Disks of voters behind another disk of the same node, which has no vote: it runs with that. Where
     too many were left so, those that vote would elect a leader that lacks what the others hold.
     """
-    held = [log for copies in quorum.holders.values() for log in copies]
+    held = quorum.voter_logs
     newer = {
         log.label: [
             one
@@ -311,7 +311,7 @@ def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
     """Folders with the directory of one voter and the name of another node."""
     if quorum.voter_set is None:
         return
-    owners = {directory: voter for voter, directory in quorum.voter_set.members if directory}
+    owners = {directory: voter for voter, directory in quorum.members if directory}
     held = Counter(one.directory_id for one in quorum.replicas)
     for replica in quorum.replicas:
         node, directory = replica.node_id, replica.directory_id
@@ -339,8 +339,7 @@ def _are_twins(quorum: Quorum, one: ReplicaEvidence, other: ReplicaEvidence) -> 
         return True
     if one.node_id != other.node_id or not quorum.foreign.isdisjoint((one.label, other.label)):
         return False
-    members = quorum.voter_set.members if quorum.voter_set else ()
-    return not (mine and theirs) or (one.node_id, None) in members
+    return not (mine and theirs) or (one.node_id, None) in quorum.members
 
 
 def _swapped_folders(quorum: Quorum) -> Iterator[BadRow]:

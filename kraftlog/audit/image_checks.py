@@ -22,6 +22,7 @@ from kraftlog.audit.grouping import (
     TAKEN_OVER,
     WRITTEN_SINCE,
     contradicted,
+    found_apart,
     image_note,
     is_elr_left_out,
     is_left_config,
@@ -32,22 +33,21 @@ from kraftlog.audit.grouping import (
 from kraftlog.audit.triage import instead_of, replicas_text
 from kraftlog.explain.words import scram_user_text
 from kraftlog.plain import counted, natural, some
-from kraftlog.quorum.evidence import ImageComparison, StateEvidence
+from kraftlog.quorum.evidence import ImageComparison
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import User, written_since
 
 
 def _rows(quorum: Quorum, name: str) -> Iterator[BadRow]:
     """What the history has shown for a check."""
-    state = quorum.evidence.state or StateEvidence()
-    apart = [one for one in state.comparisons if one.check == name and one.difference_count]
+    apart = found_apart(quorum, name)
     left = [one for one in apart if is_left_config(one)]
-    left_out = [one for one in apart if is_elr_left_out(state, one)]
-    others = contradicted(state, name)
+    left_out = [one for one in apart if is_elr_left_out(quorum, one)]
+    others = contradicted(quorum, name)
     for first, *later in _grouped(others):
         yield _comparison_row(quorum, first, later, _alike(quorum, first, others))
     for told, row in ((left, _left_row), (left_out, _left_out_row)):
-        if told and not (name == AGREE and _is_told(state, told)):
+        if told and not (name == AGREE and _is_told(quorum, told)):
             yield row(told)
 
 
@@ -95,9 +95,9 @@ def _alike(quorum: Quorum, one: ImageComparison, apart: list[ImageComparison]) -
     return [] if agrees else sorted({other.replica for other in alike}, key=natural)
 
 
-def _is_told(state: StateEvidence, own: list[ImageComparison]) -> bool:
+def _is_told(quorum: Quorum, own: list[ImageComparison]) -> bool:
     """Whether the replay has told already of what is Kafka's own doing in these snapshots."""
-    told = {one.path for one in state.comparisons if one.check == EQUALS}
+    told = {one.path for one in quorum.state.comparisons if one.check == EQUALS}
     return all(one.path in told for one in own)
 
 

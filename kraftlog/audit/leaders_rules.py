@@ -9,7 +9,6 @@ import numpy as np
 from kraftlog.audit.offset_checks import lacks_leader_change
 from kraftlog.audit.record_checks import CODEC_KINDS, RECORD_KINDS, broken_transactions
 from kraftlog.quorum.content import RULES
-from kraftlog.quorum.evidence import StateEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -51,8 +50,7 @@ class LeadersRules:
         """A rule of the state that one of the records breaks, as it was told of one of the logs that
         hold the batch.
         """
-        state = self.quorum.evidence.state or StateEvidence()
-        for issue in state.issues:
+        for issue in self.quorum.state.issues:
             other = self.quorum.by_label[issue.replica]
             offset = int(other.evidence.log.base_offsets[issue.row]) + issue.record_index
             if start <= offset < end and log in self.quorum.holding(other, offset):

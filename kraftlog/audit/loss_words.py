@@ -38,15 +38,13 @@ def known_losses(quorum: Quorum, of: str, offset: int) -> list[Row] | None:
     """What goes with the end of a replica's log from an offset on, or has gone and only the snapshot
     of this path holds it (`losses.Cut`); None where it was not asked, or is not known.
     """
-    state = quorum.evidence.state
-    known = state.losses.get((of, offset)) if state else None
+    known = quorum.state.losses.get((of, offset))
     return None if known is None else loss_rows(known)
 
 
 def apart_words(quorum: Quorum, label: str, other: str) -> str:
     """What differs between the states of two replicas, after a blank; nothing where not known."""
-    state = quorum.evidence.state
-    known = state.apart.get((label, other)) if state else None
+    known = quorum.state.apart.get((label, other))
     if known is None or known.objects is None:
         return ""
     if not known.objects:

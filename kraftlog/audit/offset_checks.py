@@ -19,6 +19,7 @@ from kraftlog.log.batch import CONTROL
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are, offsets_text, sentence
 from kraftlog.quorum.capping import capped
+from kraftlog.quorum.content import LEADER_CHANGE
 from kraftlog.quorum.logview import EpochStart, Hole, LogView
 from kraftlog.quorum.model import Quorum
 
@@ -351,7 +352,7 @@ def lacks_leader_change(log: LogView, start: EpochStart) -> bool:
     content = log.content(start.row)
     is_control = bool(log.evidence.log.attributes[start.row] & CONTROL)
     damaged = is_control and content is not None and bool(content.issues)
-    return start.certain and _first_control(log, start) != "LEADER_CHANGE" and not damaged
+    return start.certain and _first_control(log, start) != LEADER_CHANGE and not damaged
 
 
 def _first_control(log: LogView, start: EpochStart) -> str | None:

@@ -34,6 +34,7 @@ from kraftlog.quorum.content import (
     END_MARKER,
     KRAFT_VERSION,
     KRAFT_VOTERS,
+    LEADER_CHANGE,
     LEVEL,
     REFUSED,
     RULES,
@@ -43,7 +44,6 @@ from kraftlog.quorum.evidence import BatchColumns, Content, ControlRecord, Recor
 from kraftlog.quorum.logview import LogView, voter_ids
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import FOOTER, HEADER, SnapshotView
-from kraftlog.quorum.voter_changes import LEADER_CHANGE
 from kraftlog.state.tables import ABORT, BEGIN, END
 
 CODEC_KINDS = frozenset({FaultKind.COMPRESSION, FaultKind.DECOMPRESSION_LIMIT})

@@ -24,6 +24,7 @@ from kraftlog.audit.triage import (
 )
 from kraftlog.plain import listed, numbers, offsets_text, sentence, voters_text
 from kraftlog.quorum.committed import Candidate, candidates, committed_cut, whole_snapshot
+from kraftlog.quorum.content import LEADER_CHANGE
 from kraftlog.quorum.copy_times import described_alone_from
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -33,7 +34,6 @@ from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     after_a_leader,
     beyond_voters,
-    is_excused,
     knows_its_vote,
     leads_alone,
     led_beyond,
@@ -42,9 +42,9 @@ from kraftlog.quorum.shortfalls import (
     unheld_from,
     voted_down,
     whole_voters,
+    wins_excused,
     written_alone,
 )
-from kraftlog.quorum.voter_changes import LEADER_CHANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +170,7 @@ def _committed_voters(quorum: Quorum) -> Coverage:
         why = (
             f"it was copied before {quorum.told_by}, or has lost what that tells of; copy it again"
         )
-    gaps = [
-        (one.log.label, why)
-        for one in candidates(quorum)
-        if one.lacks_from is not None and one.wins and is_excused(quorum, one.log, one.lacks_from)
-    ]
+    gaps = [(one.log.label, why) for one in candidates(quorum) if wins_excused(quorum, one)]
     beyond = [one.label for one in quorum.peers if beyond_voters(quorum, one) is not None]
     if beyond:
         why = f"replica {beyond[0]} holds what no voter at hand does; copy it again"
@@ -214,7 +210,7 @@ def committed_held(quorum: Quorum) -> Iterator[BadRow]:
     for one in candidates(quorum):
         if one.lacks_from is None:
             continue
-        explained = one.wins and is_excused(quorum, one.log, one.lacks_from)
+        explained = wins_excused(quorum, one)
         is_apart = one.log.label in quorum.fork_starts
         lacks, who = offsets_text(one.lacks_from, bounds.lower), called(quorum, one.log)
         be, them = ("is", "it") if bounds.lower - one.lacks_from == 1 else ("are", "them")
@@ -415,10 +411,11 @@ def _refuted_rows(quorum: Quorum) -> Iterator[BadRow]:
     """Copies that hold something else than a describe tells, or an earlier run of the lake, and of
     which nothing else tells.
     """
-    described, told = quorum.told_committed, {*quorum.tail_starts, *quorum.fork_starts}
+    described = quorum.told_committed
     if described is None:
         return
-    told |= {one.log.label for one in candidates(quorum) if one.lacks_from is not None}
+    lacking = (one.log.label for one in candidates(quorum) if one.lacks_from is not None)
+    told = quorum.departed.union(lacking)
     for label, at in quorum.refuted.items():
         if label in told:
             continue

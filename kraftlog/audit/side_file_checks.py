@@ -12,7 +12,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
-from kraftlog.audit.triage import and_more, restore_vote
+from kraftlog.audit.triage import WRITTEN_ANEW, and_more, restore_vote
 from kraftlog.log import names
 from kraftlog.plain import counted
 from kraftlog.quorum.capping import capped
@@ -58,9 +58,7 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
         if file.value is None:
             yield BadRow(
                 log.label,
-                f"The file leader-epoch-checkpoint cannot be read ({file.problem}). "
-                "Kafka does not start with it. "
-                "Delete the file while the node is stopped: Kafka writes it anew.",
+                f"The file leader-epoch-checkpoint cannot be read ({file.problem}). Kafka does not start with it. {WRITTEN_ANEW}",
                 file.path,
                 evidence={"problem": file.problem},
             )
@@ -71,7 +69,7 @@ def epoch_checkpoint(quorum: Quorum) -> Iterator[BadRow]:
             yield BadRow(
                 log.label,
                 f"The file leader-epoch-checkpoint {text}. "
-                f"{_CONSEQUENCES.get(word, _CUT)} Delete the file while the node is stopped: Kafka writes it anew.{and_more(more)}",
+                f"{_CONSEQUENCES.get(word, _CUT)} {WRITTEN_ANEW}{and_more(more)}",
                 file.path,
                 offset=entry[1],
                 batch_leader_epoch=entry[0],

@@ -138,7 +138,7 @@ def _in_its_place(quorum: Quorum, one: SnapshotView) -> tuple[str, dict[str, Act
 def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
     """A snapshot that may be of a history that was cut: it is more than a wrong name."""
     one, label, start = cut.snapshot, cut.log.label, cut.start
-    epoch = int(cut.log.epochs[cut.log.index_at(start)])
+    epoch = cut.log.epoch_at(start)
     where = f"the log of {label} is in epoch {epoch} from offset {start} on"
     newer = "it is newer than what that log holds below"
     if not cut.is_seen:
@@ -513,8 +513,8 @@ def _takes_over(quorum: Quorum, log: LogView, newest: SnapshotView) -> bool:
     """Whether nothing is lost where a node begins at its snapshot's end: it is whole, another log
     goes on from there, its own leaves the history nowhere, and no voter has lost more than that.
     """
-    end, departs = log.end_offset or 0, {*quorum.tail_starts, *quorum.fork_starts}
-    if not newest.is_complete or newest.end_offset < end or log.label in departs:
+    is_beyond = newest.is_complete and newest.end_offset >= (log.end_offset or 0)
+    if not is_beyond or log.label in quorum.departed:
         return False
     if quorum.role(log.evidence) != "observer" and has_lost_its_end(quorum, log):
         return False

@@ -91,9 +91,8 @@ def taken(quorum: Quorum) -> Iterator[BadRow]:
 
 def _limit_ms(quorum: Quorum, log: LogView) -> float:
     """When a snapshot is overdue: by the option, or by a longer interval of the node's own."""
-    own, state = number_of(log.evidence, INTERVAL), quorum.evidence.state
-    levels = state.health.levels if state and state.health else {}
-    if own.value == 0 or levels.get(METADATA_VERSION, BY_TIME_LEVEL) < BY_TIME_LEVEL:
+    own = number_of(log.evidence, INTERVAL)
+    if own.value == 0 or quorum.levels.get(METADATA_VERSION, BY_TIME_LEVEL) < BY_TIME_LEVEL:
         return float("inf")
     longer = SLACK * own.value if own.source == ValueSource.SERVER_PROPERTIES else 0
     return max(quorum.thresholds.snapshot_stale_ms, longer)

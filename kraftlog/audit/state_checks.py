@@ -28,7 +28,7 @@ from kraftlog.audit.state_rules import (
 )
 from kraftlog.audit.triage import at_same_place
 from kraftlog.explain.words import acl_text, object_name
-from kraftlog.quorum.evidence import StateEvidence, StateIssue
+from kraftlog.quorum.evidence import StateIssue
 from kraftlog.quorum.health import BROKER_RESOURCE
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.topic_configs import LARGEST_INT
@@ -57,8 +57,7 @@ def _query(name: str) -> Query:
     """The query of a check whose findings the rules have told already."""
 
     def query(quorum: Quorum) -> Iterator[BadRow]:
-        state = quorum.evidence.state or StateEvidence()
-        for issue in state.issues:
+        for issue in quorum.state.issues:
             if issue.check == name:
                 yield _issue_row(quorum, issue)
 

@@ -223,13 +223,9 @@ class StateHistory:
         """The chain in parts [first, after), without a hole in any, each up to where something is
         to be done: a snapshot's end, or a batch that cannot be read.
         """
-        count = len(self.chain)
-        if count == 0:
-            return
-        holes = np.flatnonzero(self.chain.base[1:] != self.chain.end[:-1]) + 1
         met = np.flatnonzero(np.isin(self.chain.end, np.array(sorted(ends), np.int64))) + 1
-        cuts = {0, count, *holes.tolist(), *met.tolist(), *(one + 1 for one in self._stops)}
-        yield from pairwise(sorted(cuts))
+        cuts = {at for span in self.chain.unbroken() for at in span}
+        yield from pairwise(sorted({*cuts, *met.tolist(), *(one + 1 for one in self._stops)}))
 
     def _snapshots(self) -> dict[int, list[SnapshotView]]:
         """The snapshots that can be judged, by their end offset."""

@@ -286,8 +286,7 @@ def instead_of_waiting(quorum: Quorum, log: LogView) -> str | None:
             one.label not in late and not (one.is_empty or one.unread_segments) for one in copies
         )
     ]
-    unseen = [one for one in quorum.bounds.missing_voters if one not in quorum.moved_voters]
-    enough = len(able) + len(unseen) >= quorum.bounds.majority
+    enough = len(able) + len(quorum.unseen_voters) >= quorum.bounds.majority
     best = None if enough else replacement(quorum, log)
     return None if best is None else f"{put_in_place(log, best)}, as nobody can lead without it"
 
@@ -321,7 +320,7 @@ def instead_of(
     same = [one.replica for one in fit if one.id == snapshot.id]
     if same:
         return (
-            f"Take the file of the same name from {replicas_text(sorted(same, key=natural))}.",
+            f"Take the file of the same name from {replicas_text(same)}.",
             {},
         )
     own = [one for one in fit if one.replica == snapshot.replica]
@@ -376,10 +375,10 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     and what is to be done.
     """
     if quorum.is_voter(log.evidence) is False:
-        return f"This node does not vote, so that no vote is forgotten. {_WRITTEN_ANEW}"
+        return f"This node does not vote, so that no vote is forgotten. {WRITTEN_ANEW}"
     if is_only_voter(quorum, log):
         cannot_start = log.evidence.quorum_state is not None and log.evidence.state_file is None
-        todo = _WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
+        todo = WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
         return f"No other node votes, so that no vote is forgotten. {todo}"
     if votes_left_out(quorum):
         gone = "kraftlog recover builds a quorum from what remains"
@@ -447,7 +446,7 @@ def _knows_the_newest_epoch(quorum: Quorum, log: LogView) -> LogView | None:
     return best if epoch >= least and not quorum.bounds.missing_voters else None
 
 
-_WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."
+WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."
 
 
 def forgot_its_vote(quorum: Quorum, log: LogView) -> str | None:
@@ -481,7 +480,7 @@ def _end_alike(quorum: Quorum) -> bool:
     """Whether all voters are at hand, with logs of one end: none holds what another one could be
     elected without. Source: KafkaRaftClient; a node without a vote begins in the last epoch of its log.
     """
-    ends = {(one.end_offset, one.last_epoch) for held in quorum.holders.values() for one in held}
+    ends = {(one.end_offset, one.last_epoch) for one in quorum.voter_logs}
     return len(ends) == 1 and not quorum.bounds.missing_voters and not quorum.differing
 
 
@@ -539,12 +538,12 @@ def one_was_changed(same: list[str], rivals: list[str]) -> str:
     )
 
 
-def replicas_text(labels: list[str]) -> str:
+def replicas_text(labels: Collection[str]) -> str:
     """Replicas in a sentence: replica 1, or replicas 1, 3 and 11."""
     return f"{'replica' if len(labels) == 1 else 'replicas'} {some(sorted(labels, key=natural))}"
 
 
-def holding(labels: list[str]) -> str:
+def holding(labels: Collection[str]) -> str:
     """Replicas and their verb: replica 1 holds, or replicas 1 and 3 hold."""
     return f"{replicas_text(labels)} {'holds' if len(labels) == 1 else 'hold'}"
 
@@ -563,7 +562,7 @@ def told_once(rows: Iterable[BadRow]) -> Iterator[BadRow]:
         yield replace(held[0], message=held[0].message + and_held_by(labels), evidence=evidence)
 
 
-def and_held_by(labels: list[str]) -> str:
+def and_held_by(labels: Collection[str]) -> str:
     """The sentence at the end of a message that is told once of several replicas."""
     return f" {sentence(holding(labels))} it." if len(labels) > 1 else ""
 

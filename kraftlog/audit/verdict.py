@@ -135,7 +135,7 @@ def _lag(quorum: Quorum, log: LogView, newest: LogView) -> Lag | None:
     if log.unread_segments:
         return None
     node, is_voter = log.evidence.node_id, bool(quorum.is_voter(log.evidence))
-    end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
+    end = quorum.reach_of(log)
     behind = (newest.end_offset or 0) - end
     needs_snapshot = end < (newest.start_offset or 0)
     is_near = behind <= quorum.thresholds.lag_offsets and not needs_snapshot

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage, unread
-from kraftlog.audit.difference_checks import committed_sides
+from kraftlog.audit.difference_checks import standing_apart
 from kraftlog.audit.health_checks import (
     Reason,
     at_text,
@@ -75,8 +75,7 @@ def directories(quorum: Quorum) -> Iterator[BadRow]:
     ]
     majority = len(named) // 2 + 1
     left = len(named) - len(away)
-    sides = committed_sides(quorum) if away else ()
-    apart = {*quorum.fork_starts, *(one.comparison.one.label for one in sides)}
+    apart = standing_apart(quorum) if away else ()
     for voter in away:
         copy = known[voter][0]
         new = copy.directory_id

@@ -174,8 +174,7 @@ def _later(quorum: Quorum, end: int) -> str:
 def _summary(found: Failover, own: list[Row], end: int, lost: int) -> str:
     """The answer in one sentence: what KRaft's own rule keeps."""
     quorum, left = found.plans.quorum, found.left
-    alive = len(quorum.voter_set.ids if quorum.voter_set else ()) - 1
-    if not left and alive >= quorum.bounds.majority:
+    if not left and len(quorum.voters) - 1 >= quorum.bounds.majority:
         return "without the leader no copy of a voter is left (a disk that the voter set does not name is none): nothing tells who could take over"
     if all(one.can_win is False for one in left):
         return "no voter at hand can take over: the quorum stands still until the leader is back"
@@ -194,8 +193,7 @@ def _summary(found: Failover, own: list[Row], end: int, lost: int) -> str:
 
 def _stands_still(quorum: Quorum) -> str:
     """What two deaths do to a quorum in which the others are no majority."""
-    voters = quorum.voter_set.ids if quorum.voter_set else ()
-    if len(voters) - 2 >= quorum.bounds.majority:
+    if len(quorum.voters) - 2 >= quorum.bounds.majority:
         return ""
     return ". The quorum then stands still until one of the two is back with its disk"
 
@@ -208,7 +206,7 @@ def _who_can(found: Failover) -> str:
     )
     logs = [found.dead, *(quorum.by_label[one.candidate] for one in found.left)]
     known = {log.evidence.node_id for log in logs}
-    silent = [one for one in (quorum.voter_set.ids if quorum.voter_set else ()) if one not in known]
+    silent = [one for one in quorum.voters if one not in known]
     verb = "votes" if len(silent) == 1 else "vote"
     copy = "copy" if quorum.bounds.missing_voters == tuple(silent) else "readable copy"
     votes = f"if {voters_text(silent)}, of which no {copy} is at hand, {verb} for it"

@@ -19,6 +19,7 @@ from kraftlog.explain.moments import SNAPSHOT, Moment, MomentSource
 from kraftlog.explain.subject import Subject, every, names_in
 from kraftlog.explain.words import TopicNames, object_name, sentences
 from kraftlog.plain import natural
+from kraftlog.quorum.content import LEADER_CHANGE
 from kraftlog.quorum.holdings import Range
 from kraftlog.quorum.lineages import MAIN
 from kraftlog.quorum.model import Quorum
@@ -156,7 +157,7 @@ def _lines(one: Moment, changes: tuple[Change, ...], names: TopicNames) -> Itera
 
 def _elected(one: Moment) -> str | None:
     """Who leads from a LeaderChange record on."""
-    if one.record_type != "LEADER_CHANGE" or not one.record:
+    if one.record_type != LEADER_CHANGE or not one.record:
         return None
     granted = sorted(voter["voterId"] for voter in one.record.get("grantingVoters") or ())
     by = f", elected by {', '.join(map(str, granted))}" if granted else ""

@@ -108,7 +108,7 @@ def _set_back(quorum: Quorum, shown: Sequence[_Shown]) -> Iterator[tuple[str, tu
 
 def _are_others(quorum: Quorum, known: Set[_Disk]) -> bool:
     """Whether no voter's disk at hand is one of some; formatting names each at random."""
-    voters = (log.evidence for copies in quorum.holders.values() for log in copies)
+    voters = (log.evidence for log in quorum.voter_logs)
     disks = {(one.node_id, one.directory_id) for one in voters}
     are_named = not any(None in disk for disk in disks | known)
     return bool(disks) and are_named and disks.isdisjoint(known)

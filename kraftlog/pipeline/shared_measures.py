@@ -149,7 +149,7 @@ class SharedMeasures:
         daily = per_day(log.size_bytes, log.span_ms)
         return Measured(
             replicas=len(quorum.peers),
-            voters=len(quorum.voter_set.ids) if quorum.voter_set else 0,
+            voters=len(quorum.voters),
             placement=self.placement,
             partition_change_bytes=mean_size_bytes(self.totals, ["PARTITION_CHANGE_RECORD"]),
             broker_change_bytes=mean_size_bytes(

@@ -21,7 +21,13 @@ from kraftlog.quorum import strays
 from kraftlog.quorum.chain import runs, whole_log
 from kraftlog.quorum.describe import refuted_at, told_ms, vouches_for
 from kraftlog.quorum.divergence import Comparison, Comparisons, compare
-from kraftlog.quorum.evidence import Described, QuorumEvidence, ReplicaEvidence, SnapshotRefusal
+from kraftlog.quorum.evidence import (
+    Described,
+    QuorumEvidence,
+    ReplicaEvidence,
+    SnapshotRefusal,
+    StateEvidence,
+)
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView, by_replica
 
@@ -56,6 +62,16 @@ class AtHand:
     @property
     def replicas(self) -> tuple[ReplicaEvidence, ...]:
         return self.evidence.replicas
+
+    @cached_property
+    def state(self) -> StateEvidence:
+        """What the history of the state has shown; nothing where the records were not replayed."""
+        return self.evidence.state or StateEvidence()
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """The levels of features in the newest state; none where that is not known."""
+        return self.state.health.levels if self.state.health else {}
 
     @cached_property
     def logs(self) -> tuple[LogView, ...]:
@@ -174,7 +190,7 @@ class AtHand:
     @property
     def refusals(self) -> Mapping[str, SnapshotRefusal]:
         """The snapshots of which the history has shown that a node cannot load them, by path."""
-        return {} if self.evidence.state is None else self.evidence.state.refusals
+        return self.state.refusals
 
     def snapshots_of(self, label: str) -> list[SnapshotView]:
         """A replica's snapshots, by id."""
@@ -235,6 +251,10 @@ class AtHand:
             for path, known in taken.items()
             if known is not None and min(known) >= 0 and known not in there
         }
+
+    def reach_of(self, log: LogView) -> int:
+        """How far a replica goes, by its log or by a whole snapshot."""
+        return max(log.end_offset or 0, self.own_snapshot_end(log.label))
 
     def own_snapshot_end(self, label: str, until: int = LAST_OFFSET) -> int:
         """The end of the furthest snapshot, of those up to an offset, that a replica holds whole."""
@@ -336,6 +356,11 @@ class AtHand:
         return max(logs, key=lambda one: (one.newness, -(one.start_offset or 0)), default=None)
 
     @cached_property
+    def newest_epoch(self) -> int:
+        """The newest epoch of any log at hand; 0 where none has a batch."""
+        return max((one.last_epoch or 0 for one in self.peers), default=0)
+
+    @cached_property
     def has_begun(self) -> bool:
         """Whether any copy holds something of the log, or may do so: of nodes that were formatted, and
         have not started yet or have elected nobody, none does.
@@ -412,7 +437,7 @@ class AtHand:
         if described is None or newest is None:
             return False
         epoch, told = described.leader_epoch, told_ms(described)
-        if epoch is not None and (newest.last_epoch or 0) > epoch:
+        if epoch is not None and self.newest_epoch > epoch:
             return True
         return told is not None and (newest.newest_ms or 0) > told + self.thresholds.copy_skew_ms
 

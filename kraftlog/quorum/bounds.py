@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from kraftlog.plain import listed
+from kraftlog.plain import voters_text
 from kraftlog.quorum.epochs import EpochVector, common_end
 
 Agreement = Callable[[str, str], int]
@@ -25,6 +25,7 @@ Agreement = Callable[[str, str], int]
 common prefix, 0 where they share none. Of a copy with itself: how far it can be read."""
 
 NOTHING_AT_HAND = "no evidence of any committed offset is at hand"
+NOBODY_KNOWN = "nothing at hand says who votes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,21 +306,17 @@ def _upper(voting: Voting, earlier: Sequence[tuple[int, Voting]]) -> tuple[int |
 
 def _why_unknown(voting: Voting) -> str:
     if not voting.voters:
-        return "nothing at hand says who votes"
+        return NOBODY_KNOWN
     causes = []
     if voting.missing:
-        causes.append(f"no copy of {_voters(voting.missing)} is at hand")
+        causes.append(f"no copy of {voters_text(voting.missing)} is at hand")
     if voting.unproven:
-        causes.append(f"nothing proves where the log of {_voters(voting.unproven)} ended")
+        causes.append(f"nothing proves where the log of {voters_text(voting.unproven)} ended")
     if voting.continued:
         causes.append(
-            f"{_voters(voting.continued)} may have gone on since, as another copy goes on from there"
+            f"{voters_text(voting.continued)} may have gone on since, as another copy goes on from there"
         )
     return " and ".join(causes)
-
-
-def _voters(ids: Sequence[int]) -> str:
-    return f"{'voter' if len(ids) == 1 else 'voters'} {listed([str(one) for one in ids])}"
 
 
 # --- what became of a tail -----------------------------------------------------------------------

@@ -20,6 +20,7 @@ from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voters import votes_needed
 
 
 class Committed(NamedTuple):
@@ -120,7 +121,7 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
     lower, standing = quorum.bounds.lower, []
     since = {log.label: described_key(quorum, log) for log in quorum.electors}
     for log in quorum.electors:
-        if any(one.problem for one in log.evidence.segments):
+        if log.unread_segments:
             continue  # nothing is known of what it holds: `file_readable` tells
         own = quorum.loadable_snapshots(log.label)
         ids = [one.id for one in own if one.end_offset and quorum.why_no_base(one) is None]
@@ -138,7 +139,7 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
         votes |= {node for node, _ in named if node in awaited}
         granting = frozenset({voter, *votes})
         stands = quorum.is_among(named, log.evidence)
-        wins = stands and len(votes) >= len({node for node, _ in named}) // 2 + 1
+        wins = stands and len(votes) >= votes_needed(named)
         reached = quorum.leaves(log.label, key[1])
         if lower > quorum.bounds.shown:
             reached = min(reached, quorum.refuted.get(log.label, reached))
@@ -195,8 +196,7 @@ def committed_holder(quorum: Quorum, offset: int) -> LogView | None:
 
 def not_replaced(quorum: Quorum) -> list[LogView]:
     """The logs that nothing at hand replaces the end of."""
-    apart = {*quorum.tail_starts, *quorum.fork_starts}
-    return [log for log in quorum.peers if log.label not in apart]
+    return [log for log in quorum.peers if log.label not in quorum.departed]
 
 
 def committed_cut(quorum: Quorum, offset: int) -> tuple[str, int] | None:

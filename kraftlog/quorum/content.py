@@ -74,7 +74,8 @@ REFUSED = frozenset(
 a batch's last record, and the limit of what we unpack is only ours.
 """
 
-FEATURE, KRAFT_VERSION, KRAFT_VOTERS = "FEATURE_LEVEL_RECORD", "KRAFT_VERSION", "KRAFT_VOTERS"
+FEATURE, LEADER_CHANGE = "FEATURE_LEVEL_RECORD", "LEADER_CHANGE"
+KRAFT_VERSION, KRAFT_VOTERS = "KRAFT_VERSION", "KRAFT_VOTERS"
 _KIND_LIMIT = 100
 """So many kinds are told apart, where each thing that a newer Kafka wrote is one of its own."""
 _INDEX = re.compile(r"\[\d+\]")

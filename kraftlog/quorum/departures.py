@@ -165,16 +165,16 @@ class Departures(Electorate):
         """The voters of the epoch that a log has at an offset, where most of them hold its batch;
         None where they do not, or no LeaderChange record names them.
         """
-        index = log.index_at(offset)
-        elected = log.elections.get(int(log.epochs[index])) if index >= 0 else None
-        copies = [] if elected is None else self.holding(log, offset)
-        if elected is None or len(copies) <= len(elected.voters) // 2:
+        epoch = log.epoch_at(offset)
+        elected = log.elections.get(epoch)
+        if elected is None:
             return None
+        copies = self.holding(log, offset)
         holders = {self.node_ids[one.label] for one in copies} & elected.voters
         if len(holders) <= len(elected.voters) // 2:
             return None
         labels = frozenset(one.label for one in copies)
-        return _Majority(int(log.epochs[index]), elected.voters, frozenset(holders), labels)
+        return _Majority(epoch, elected.voters, frozenset(holders), labels)
 
     def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
         """Whether any of a tail of the comparison's first log can have been committed."""
@@ -201,8 +201,7 @@ class Departures(Electorate):
     def _is_described_later(self) -> bool:
         """Whether a describe tells of a leader in a newer epoch than all logs: it may have had anything."""
         told = self.evidence.described
-        epochs = (log.last_epoch or 0 for log in self.peers)
-        return told is not None and (told.leader_epoch or 0) > max(epochs, default=0)
+        return told is not None and (told.leader_epoch or 0) > self.newest_epoch
 
     def _who_forgot(self, log: LogView, offset: int, newer: int) -> frozenset[int]:
         """Who led while a log had its batch at an offset, or got the vote of a node that ended with it, so
@@ -232,10 +231,10 @@ class Departures(Electorate):
         """Who voted in the epoch that a log has at an offset: by the LeaderChange record of it, else who
         votes now; None where nothing tells.
         """
-        elected = log.elections.get(int(log.epochs[log.index_at(offset)]))
+        elected = log.elections.get(log.epoch_at(offset))
         if elected is not None:
             return elected.voters
-        return frozenset(self.voter_set.ids) if self.voter_set else None
+        return frozenset(self.voters) if self.voter_set else None
 
     # --- where copies leave -----------------------------------------------------------------------
 
@@ -373,8 +372,7 @@ class Departures(Electorate):
         has its last offset in an older epoch: whole, of an epoch above all of that log's, of which
         its own node has heard; and too few voters hold the log for the others to lack that epoch.
         """
-        at, own = snapshot.end_offset - 1, self.by_label[snapshot.replica]
-        epoch, voters = snapshot.epoch, () if self.voter_set is None else self.voter_set.ids
+        at, own, epoch = snapshot.end_offset - 1, self.by_label[snapshot.replica], snapshot.epoch
         if log.is_empty or log is own or (log.last_epoch or 0) >= epoch or log.index_at(at) < 0:
             return False
         is_whole = snapshot.is_complete and (snapshot.evidence.batches.epochs == epoch).all()
@@ -383,7 +381,7 @@ class Departures(Electorate):
             for voter, copies in self.holders.items()
             if any(one.index_at(at) >= 0 and (one.last_epoch or 0) < epoch for one in copies)
         }
-        is_able = 2 * len(lacking) < len(voters)
+        is_able = 2 * len(lacking) < len(self.voters)
         return bool(is_whole) and is_able and (known_epoch(own) or 0) >= epoch
 
     def _in_snapshots(self, log: LogView, end: int) -> int:
@@ -423,8 +421,8 @@ class Departures(Electorate):
 
     def _of_voters(self, log: LogView) -> list[Comparison]:
         """A log beside each voter's."""
-        others = [one.label for held in self.holders.values() for one in held if one is not log]
-        return [self.comparisons[log.label, other] for other in others]
+        others = (one for one in self.voter_logs if one is not log)
+        return [self.comparisons[log.label, one.label] for one in others]
 
     def shown_end(self, log: LogView) -> int:
         """Up to where a log is known to be the quorum's history: to where it leaves that, or nothing
@@ -439,11 +437,16 @@ class Departures(Electorate):
 
     # --- how far they count -----------------------------------------------------------------------
 
+    @cached_property
+    def departed(self) -> frozenset[str]:
+        """The copies that are seen to leave the history that the quorum goes on with."""
+        return frozenset({*self.tail_starts, *self.fork_starts})
+
     def leaves(self, label: str, end: int) -> int:
         """Where a copy is seen to leave the history that the quorum goes on with: where its
         uncommitted tail or its second history begins, else its end.
         """
-        return min(end, *(one.get(label, end) for one in (self.tail_starts, self.fork_starts)))
+        return min(end, self.tail_starts.get(label, end), self.fork_starts.get(label, end))
 
     def confirmed(self, label: str, end: int) -> int:
         """How far a copy surely tells that history: the same, or less where it leaves it out of

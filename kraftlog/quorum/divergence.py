@@ -285,7 +285,7 @@ def replacing_epoch(one: LogView, other: LogView, run: DifferingRun) -> int:
     """The epoch whose leader went on without a tail of `one`: the other log's first above the
     tail's.
     """
-    epoch = int(one.epochs[one.index_at(run.start)])
+    epoch = one.epoch_at(run.start)
     return next(start.epoch for start in other.epoch_starts if start.epoch > epoch)
 
 

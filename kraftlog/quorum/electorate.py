@@ -41,11 +41,21 @@ class Electorate(AtHand):
             or voter_sources.current(voter_sources.by_describe(self.evidence.described))
         )
 
+    @property
+    def members(self) -> Members:
+        """The same with their directories alone; nobody where nothing says who votes."""
+        return () if self.voter_set is None else self.voter_set.members
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        """Their ids."""
+        return () if self.voter_set is None else self.voter_set.ids
+
     @cached_property
     def held_before(self) -> frozenset[str]:
         """The strays that may hold what the voters held before their quorum was formed anew."""
-        voters = () if self.voter_set is None else self.voter_set.ids
-        return strays.held_before((self.by_label[one] for one in self.strays), self.peers, voters)
+        found = (self.by_label[one] for one in self.strays)
+        return strays.held_before(found, self.peers, self.voters)
 
     @cached_property
     def recorded_voters(self) -> VoterSet | None:
@@ -58,11 +68,10 @@ class Electorate(AtHand):
         one, and neither the voters that count nor any record at hand tells of them.
         """
         told = next(voter_sources.by_describe(self.evidence.described), None)
-        epochs = [log.last_epoch or 0 for log in self.peers]
-        if told is None or self.voter_set is None or told.seen[0] < max(epochs, default=0):
+        if told is None or self.voter_set is None or told.seen[0] < self.newest_epoch:
             return None
         records = voter_sources.every_recorded(self.peers, self._voters_snapshots)
-        known = {self.voter_set.ids, *(tuple(sorted({one for one, _ in set_})) for set_ in records)}
+        known = {self.voters, *(tuple(sorted({one for one, _ in set_})) for set_ in records)}
         return None if told.ids in known else told
 
     @cached_property
@@ -99,8 +108,7 @@ class Electorate(AtHand):
         are now.
         """
         recorded = voter_sources.every_recorded(self.peers, self._voters_snapshots)
-        ids = {node for members in recorded for node, _ in members}
-        return frozenset(ids.union(self.voter_set.ids if self.voter_set else ()))
+        return frozenset({node for members in recorded for node, _ in members}.union(self.voters))
 
     def is_voter(self, replica: ReplicaEvidence) -> bool | None:
         """Of the node, whatever its log; None where the voters or its identity are not known, or it
@@ -112,7 +120,7 @@ class Electorate(AtHand):
             return False
         if self.voter_set is None or replica.node_id is None:
             return None
-        return self.is_among(self.voter_set.members, replica)
+        return self.is_among(self.members, replica)
 
     @staticmethod
     def is_among(members: Members, replica: ReplicaEvidence) -> bool:
@@ -129,12 +137,11 @@ class Electorate(AtHand):
     @property
     def named_directories(self) -> dict[int, str]:
         """The directory of each voter by the voter set; none below kraft.version 1."""
-        members = () if self.voter_set is None else self.voter_set.members
-        return {voter: one for voter, one in members if one not in (None, ZERO_UUID)}
+        return {voter: one for voter, one in self.members if one not in (None, ZERO_UUID)}
 
     def is_voter_by_id(self, replica: ReplicaEvidence) -> bool:
         """Whether the voter set names the node, be it with another disk."""
-        return self.voter_set is not None and replica.node_id in self.voter_set.ids
+        return replica.node_id in self.voters
 
     def role(self, replica: ReplicaEvidence) -> str:
         """`voter`, `observer` or `unknown`."""
@@ -151,6 +158,11 @@ class Electorate(AtHand):
         return dict(sorted(found.items()))
 
     @cached_property
+    def voter_logs(self) -> tuple[LogView, ...]:
+        """All of these logs, in the order of the voters."""
+        return tuple(log for copies in self.holders.values() for log in copies)
+
+    @cached_property
     def unread_voters(self) -> tuple[int, ...]:
         """The voters at hand of whose logs nothing could be read."""
         held = self.holders.items()
@@ -161,9 +173,8 @@ class Electorate(AtHand):
         """The voters among whom each copy's node stands for election: by the newest record of its
         own, committed or not (KIP-853, Kafka's QuorumState), else those that count now.
         """
-        usual = self.voter_set.members if self.voter_set else ()
         named = {label: one.members for label, one in self.recorded_electorates.items()}
-        return {log.label: named.get(log.label, usual) for log in self.peers}
+        return {log.label: named.get(log.label, self.members) for log in self.peers}
 
     @cached_property
     def recorded_electorates(self) -> dict[str, VoterSet]:
@@ -203,16 +214,14 @@ class Electorate(AtHand):
     def electors(self) -> tuple[LogView, ...]:
         """The copies whose nodes vote for somebody at hand, the voters that count now first."""
         sets = set(self.electorates.values())
-        held = [log for logs in self.holders.values() for log in logs]
-        labels = {log.label for log in held}
         others = [
             log
             for log in self.peers
-            if log.label not in labels
+            if log not in self.voter_logs
             and not log.evidence.is_pulled
             and any(self.is_among(one, log.evidence) for one in sets)
         ]
-        return (*held, *others)
+        return (*self.voter_logs, *others)
 
     def _among(self, members: Members, voting: Voting) -> Voting:
         """The copies as they stand among other voters."""
@@ -238,9 +247,8 @@ class Electorate(AtHand):
     @cached_property
     def voting(self) -> Voting:
         """The copies as they stand in an election, and how far each pair of them agrees."""
-        members = self.voter_set.ids if self.voter_set else ()
         standings = [self._standing(log) for log in self.peers]
-        return Voting(members, standings, self._agree, self.recorded_voters is not None)
+        return Voting(self.voters, standings, self._agree, self.recorded_voters is not None)
 
     def _standing(self, log: LogView) -> CopyStanding:
         voter = log.evidence.node_id if self.is_voter(log.evidence) else None
@@ -252,8 +260,7 @@ class Electorate(AtHand):
         """The newest election above all that a voter's copy has heard of in which the node had a
         part; None where there is none.
         """
-        is_unread = any(one.problem for one in log.evidence.segments)
-        if is_unread and known_epoch(log) is None:
+        if log.unread_segments and known_epoch(log) is None:
             return None
         known = known_epoch(log) or log.last_epoch or 0
         return max((one for one in self._votes(log) if one.epoch > known), default=None)
@@ -292,10 +299,10 @@ class Electorate(AtHand):
 
     def _senders(self, log: LogView) -> list[Sender]:
         """The voters' copies but a node's own; none where a voter was not copied."""
-        if self.voter_set is None or not self.holders.keys() >= set(self.voter_set.ids):
+        if not self.holders.keys() >= set(self.voters):
             return []
         own = log.evidence.node_id
-        held = (one for voter, copies in self.holders.items() if voter != own for one in copies)
+        held = (one for one in self.voter_logs if one.evidence.node_id != own)
         return [Sender(one, self.snapshots_of(one.label)) for one in held]
 
     def begins_empty(self, log: LogView) -> bool:

@@ -69,8 +69,7 @@ def witnesses(
     sent it a snapshot; none where some of them are not at hand. `led_from` tells where the epochs
     begin that the node led, by the copies of others.
     """
-    segments = log.evidence.segments
-    if log.evidence.single_file or not segments or any(one.problem for one in segments):
+    if log.evidence.single_file or not log.evidence.segments or log.unread_segments:
         return []
     own, end = list(snapshots), log.end_offset or 0
     # Of a log whose records are all dropped the snapshot that it begins with tells the epoch.

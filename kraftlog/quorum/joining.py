@@ -172,8 +172,7 @@ def _wanted(quorum: Quorum, newest: LogView, log: LogView) -> SnapshotView | Non
     """The snapshot that a leader with the newest log would send; None where the log can go on
     without one.
     """
-    end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
-    begins = newest.start_offset or 0
+    end, begins = quorum.reach_of(log), newest.start_offset or 0
     if log is newest or (end >= begins and end > 0):
         return None
     held = [one for one in quorum.snapshots_of(newest.label) if one.is_complete]
@@ -236,9 +235,8 @@ def unelected(quorum: Quorum) -> Iterator[tuple[LogView, int, int]]:
     """Voters whose `quorum-state` is far above every log at hand, with its epoch and the newest of
     the logs; but for those of which `stuck` says why.
     """
-    newest = max((log.last_epoch or 0 for log in quorum.peers), default=0)
-    far = []
-    for log in (log for logs in quorum.holders.values() for log in logs):
+    newest, far = quorum.newest_epoch, []
+    for log in quorum.voter_logs:
         state = log.evidence.state_file
         if state is None or log.evidence.quorum_state is None:
             continue

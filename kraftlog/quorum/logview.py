@@ -17,6 +17,7 @@ import numpy as np
 from kraftlog.log.batch import CODEC_MASK, CONTROL, HEADER_SIZE, MIN_RECORD_SIZE, content_hash
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.names import LAST_OFFSET
+from kraftlog.quorum.content import LEADER_CHANGE
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
     Content,
@@ -340,7 +341,7 @@ class LogView:
     def is_leader_change(self, index: int) -> bool:
         """Whether a batch, by its place in the arrays of this log, tells who leads."""
         found = self.controls(int(self.rows[index]))
-        return [one.type for one in found[:1]] == ["LEADER_CHANGE"]
+        return [one.type for one in found[:1]] == [LEADER_CHANGE]
 
     @cached_property
     def elections(self) -> dict[int, Election]:
@@ -353,9 +354,9 @@ class LogView:
             told = self.controls(start.row)[:1]
             if not told and start.start_offset == 0:
                 of_it = (one for _, epoch, _, one in self.control_records() if epoch == start.epoch)
-                told = tuple(one for one in of_it if one.type == "LEADER_CHANGE")[:1]
+                told = tuple(one for one in of_it if one.type == LEADER_CHANGE)[:1]
             for control in told:
-                if control.type == "LEADER_CHANGE" and control.data is not None:
+                if control.type == LEADER_CHANGE and control.data is not None:
                     found[start.epoch] = Election(
                         int(control.data["leaderId"]),
                         voter_ids(control.data.get("voters")),
@@ -410,6 +411,11 @@ class LogView:
         held = (offsets >= 0) & (index >= 0)
         held[held] = offsets[held] <= self.last[index[held]]
         return np.where(held, index, -1)
+
+    def epoch_at(self, offset: int) -> int:
+        """The epoch of the batch that holds an offset; −1 where none does."""
+        index = self.index_at(offset)
+        return int(self.epochs[index]) if index >= 0 else -1
 
     def ends_with(self, epoch: int, end: int) -> bool:
         """Whether a batch of an epoch ends before an offset: the log leads up to that state."""

@@ -454,14 +454,19 @@ class Quorum(Departures):
         return [one for one in self.bounds.missing_voters if one in nodes]
 
     @property
+    def unseen_voters(self) -> list[int]:
+        """The other ones not at hand: nothing is known of what they hold."""
+        return [one for one in self.bounds.missing_voters if one not in self.moved_voters]
+
+    @property
     def awaited_voters(self) -> list[int]:
         """The voters that have moved, where no leader can be elected without their old disks, and none
         was asked.
         """
-        if self.pulled is not None or self.voter_set is None:
+        if self.pulled is not None:
             return []
         moved = [one for one in self.moved_voters if one in self.voting.missing]
-        return moved if len(self.voter_set.ids) - len(moved) < self.bounds.majority else []
+        return moved if len(self.voters) - len(moved) < self.bounds.majority else []
 
 
 def _begins(log: LogView, epoch: int) -> str:

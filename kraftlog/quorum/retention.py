@@ -131,8 +131,8 @@ def takes_snapshots(quorum: Quorum, log: LogView) -> bool:
 
 def _registration(quorum: Quorum, log: LogView) -> Data | None:
     """How a log's node is registered as a broker; None where it is not, or is of another quorum."""
-    state, node = quorum.evidence.state, log.evidence.node_id
-    brokers = state.health.brokers if state and state.health else {}
+    health, node = quorum.state.health, log.evidence.node_id
+    brokers = {} if health is None else health.brokers
     return None if node is None or log.label in quorum.foreign else brokers.get(node)
 
 

@@ -30,10 +30,10 @@ def lost_by_loading(quorum: Quorum) -> dict[str, tuple[User, ...]]:
     and so are those whose way from their snapshot on is not known, or that begin with one which shows
     nothing: one that is damaged stops them.
     """
-    state, health = quorum.evidence.state, _health(quorum)
-    if state is None or health is None or health.doubt or not health.past.scram:
+    health = quorum.state.health
+    if health is None or health.doubt or not health.past.scram:
         return {}
-    ranges = (start for start, end in state.ranges if start < health.offset <= end)
+    ranges = (start for start, end in quorum.state.ranges if start < health.offset <= end)
     known_from = next(ranges, health.offset)
     found = {}
     for log in quorum.peers:
@@ -50,7 +50,7 @@ def may_have_lost(quorum: Quorum, mechanism: int, end_offset: int) -> bool:
     """Whether the loader may have lost users of a mechanism below an offset: one was removed there.
     Where no newest state is known, nothing tells.
     """
-    health = _health(quorum)
+    health = quorum.state.health
     return health is None or any(
         one.mechanism == mechanism and not one.is_set
         for offset, one in health.past.scram.items()
@@ -60,13 +60,9 @@ def may_have_lost(quorum: Quorum, mechanism: int, end_offset: int) -> bool:
 
 def written_since(quorum: Quorum, users: Collection[User], offset: int) -> bool:
     """Whether records at or behind an offset say anew what each of some users has."""
-    health = _health(quorum)
+    health = quorum.state.health
     known = {} if health is None else health.past.scram
     return {*users} <= {one[:2] for at, one in known.items() if at >= offset}
-
-
-def _health(quorum: Quorum) -> Health | None:
-    return None if quorum.evidence.state is None else quorum.evidence.state.health
 
 
 def _lost(log: LogView, start: int, health: Health) -> tuple[User, ...]:

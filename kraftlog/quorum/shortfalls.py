@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kraftlog.plain import natural
-from kraftlog.quorum.committed import candidates
+from kraftlog.quorum.committed import Candidate, candidates
 from kraftlog.quorum.copy_times import copied_before, copied_first, copy_explains, described_since
 from kraftlog.quorum.describe import keeping_up
 from kraftlog.quorum.electorate import Vote
@@ -22,6 +22,7 @@ from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import FETCH_TIMEOUT, number_of
+from kraftlog.quorum.voters import votes_needed
 
 
 class LedEpoch(NamedTuple):
@@ -98,7 +99,7 @@ def may_be_unwritten(quorum: Quorum, log: LogView) -> bool:
     state, found, end = log.evidence.state_file, quorum.witnesses(log), log.end_offset or 0
     if not found or state is None or quorum.voter_set is None:
         return False
-    has_newest = quorum.electorates.get(log.label) == quorum.voter_set.members
+    has_newest = quorum.electorates.get(log.label) == quorum.members
     if quorum.voting.missing if has_newest else quorum.bounds.missing_voters:
         return False
     epochs = {epoch for epoch, start in log.epoch_entries if start >= end}
@@ -133,13 +134,11 @@ def voted_down(quorum: Quorum, epoch: int, leader: int) -> list[int]:
     elected a leader, and no record at hand is of that epoch: one that is tells who voted, and among
     whom.
     """
-    epochs = [one.last_epoch or 0 for one in quorum.peers]
-    epochs += [one.epoch for one in quorum.own_snapshots]
-    if leader < 0 or epoch <= max(epochs, default=0):
+    newest = max([quorum.newest_epoch, *(one.epoch for one in quorum.own_snapshots)])
+    if leader < 0 or epoch <= newest:
         return []
     others = quorum.votes_for_others(epoch, leader)
-    left = len(quorum.voter_set.ids if quorum.voter_set else ()) - len(others)
-    return others if left < quorum.bounds.majority else []
+    return others if len(quorum.voters) - len(others) < quorum.bounds.majority else []
 
 
 def is_only_noted(log: LogView, found: Iterable[Witness]) -> bool:
@@ -191,12 +190,20 @@ def excused_winners(quorum: Quorum) -> dict[str, int]:
     and that the moment of copying excuses: the node holds it since, or has lost it. Empty where a
     log was pulled from the running leader.
     """
-    winning = candidates(quorum) if quorum.pulled is None else ()
+    found = candidates(quorum) if quorum.pulled is None else ()
     return {
         one.log.label: one.lacks_from
-        for one in winning
-        if one.wins and one.lacks_from is not None and is_excused(quorum, one.log, one.lacks_from)
+        for one in found
+        if one.lacks_from is not None and wins_excused(quorum, one)
     }
+
+
+def wins_excused(quorum: Quorum, one: Candidate) -> bool:
+    """Whether a voter would be elected without what is committed, and its copy may lack that only as
+    it was taken before.
+    """
+    lacks = one.lacks_from
+    return one.wins and lacks is not None and is_excused(quorum, one.log, lacks)
 
 
 def electing_excused(quorum: Quorum) -> frozenset[int]:
@@ -204,8 +211,8 @@ def electing_excused(quorum: Quorum) -> frozenset[int]:
     no more.
     """
     excused = excused_winners(quorum)
-    winning = (one for one in candidates(quorum) if one.wins and one.log.label in excused)
-    return frozenset(node for one in winning for node in one.granting)
+    found = (one.granting for one in candidates(quorum) if one.log.label in excused)
+    return frozenset().union(*found)
 
 
 def is_set_back(quorum: Quorum, log: LogView) -> bool:
@@ -222,8 +229,7 @@ def leads_alone(quorum: Quorum, log: LogView) -> bool:
     it makes that the leader, also while another one leads, and who hears of it later follows it.
     Source: KafkaRaftClient.initialize, QuorumState.isOnlyVoter.
     """
-    named, voters = quorum.electorates[log.label], quorum.voter_set
-    has_others = voters is not None and len(voters.ids) > 1
+    named, has_others = quorum.electorates[log.label], len(quorum.voters) > 1
     return has_others and len(named) == 1 and quorum.is_among(named, log.evidence)
 
 
@@ -231,8 +237,7 @@ def is_only_voter(quorum: Quorum, log: LogView) -> bool:
     """Whether no other node votes, by what counts and by a voter's own log: it can give no vote to
     anybody else, and begins with the newest epoch of its log. Seen of 3.9.1 (static) and 4.3.1.
     """
-    voters = quorum.voter_set
-    alone = voters is not None and len(voters.ids) == 1 and quorum.is_voter(log.evidence) is True
+    alone = len(quorum.voters) == 1 and quorum.is_voter(log.evidence) is True
     return alone and len(quorum.electorates[log.label]) == 1
 
 
@@ -241,19 +246,13 @@ def after_a_leader(quorum: Quorum) -> frozenset[str]:
     and who lacks what is committed, and is elected by its own log's voters with fewer votes than
     who holds it needs, so that a majority that is just one has these, too.
     """
-    held = (log for copies in quorum.holders.values() for log in copies)
-    set_back = frozenset(log.label for log in held if is_set_back(quorum, log))
-    lacking = (
-        one.log.label for one in candidates(quorum) if one.wins and one.lacks_from is not None
-    )
+    set_back = frozenset(log.label for log in quorum.voter_logs if is_set_back(quorum, log))
     return set_back.union(
-        one for one in lacking if _votes_needed(quorum, one) < quorum.bounds.majority
+        one.log.label
+        for one in candidates(quorum)
+        if one.wins and one.lacks_from is not None
+        if votes_needed(quorum.electorates[one.log.label]) < quorum.bounds.majority
     )
-
-
-def _votes_needed(quorum: Quorum, label: str) -> int:
-    """How many votes elect a node by its own log's voters."""
-    return len({node for node, _ in quorum.electorates[label]}) // 2 + 1
 
 
 def knows_its_vote(quorum: Quorum, log: LogView) -> bool:
@@ -296,9 +295,9 @@ def too_few_hold(quorum: Quorum) -> frozenset[str]:
     """
 
     def lacks(log: LogView) -> bool:
-        if any(one.problem for one in log.evidence.segments):
+        if log.unread_segments:
             return False  # Nobody knows what it holds.
-        end = max(log.end_offset or 0, quorum.own_snapshot_end(log.label))
+        end = quorum.reach_of(log)
         start = told[log.label] if log.label in told else quorum.leaves(log.label, end)
         return (
             start is not None and start < quorum.bounds.lower and not is_excused(quorum, log, start)
@@ -326,11 +325,11 @@ def beyond_voters(quorum: Quorum, log: LogView) -> int | None:
     """Where the part of an observer's log begins that no voter's copy holds; None where there is
     none, or another history replaces it. An observer fetches from the leader: a voter has held it.
     """
-    voters = [one for copies in quorum.holders.values() for one in copies]
-    is_replaced = log.label in quorum.tail_starts or log.label in quorum.fork_starts
+    voters = [*quorum.voter_logs]
+    is_replaced = log.label in quorum.departed
     if not voters or quorum.is_voter(log.evidence) is not False or is_replaced:
         return None
-    voters += [one for one in (quorum.pulled,) if one is not None]
+    voters += [] if quorum.pulled is None else [quorum.pulled]
     reached = max(_in_line_until(quorum, one) for one in voters)
     if reached >= (log.end_offset or 0):
         return None
@@ -345,8 +344,7 @@ def _in_line_until(quorum: Quorum, log: LogView) -> int:
     """Up to where a copy holds what nothing at hand replaces, in its log or in a snapshot behind it."""
     end = log.end_offset or 0
     snapshot = quorum.own_snapshot_end(log.label)
-    departs = (starts.get(log.label, end) for starts in (quorum.tail_starts, quorum.fork_starts))
-    return snapshot if snapshot > end else min(end, *departs)
+    return snapshot if snapshot > end else quorum.leaves(log.label, end)
 
 
 def keeping_up_now(quorum: Quorum) -> frozenset[int] | None:

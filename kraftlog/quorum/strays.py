@@ -228,8 +228,7 @@ def _told_otherwise(snapshot: SnapshotView, log: LogView) -> str | None:
     """The record of a replica's log by which a snapshot of it has other voters, in words. A log that
     ends in a tail of another epoch has records that the snapshot's log never had.
     """
-    index = log.index_at(snapshot.end_offset - 1)
-    if index < 0 or int(log.epochs[index]) != snapshot.epoch:
+    if log.epoch_at(snapshot.end_offset - 1) != snapshot.epoch:
         return None
     before = [one for one in voter_sources.log_voter_records(log) if one[0] < snapshot.end_offset]
     if not before:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kraftlog.quorum.committed import committed_in
-from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS
+from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS, LEADER_CHANGE
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import voters_of
@@ -22,7 +22,6 @@ from kraftlog.quorum.voters import Members, disjoint_majorities
 from kraftlog.relations import Row, moment
 
 Member = tuple[int, str | None]
-LEADER_CHANGE = "LEADER_CHANGE"
 
 
 @dataclass(slots=True)

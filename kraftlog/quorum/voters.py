@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from kraftlog.plain import host_port, some
 from kraftlog.quorum import settings
-from kraftlog.quorum.content import KRAFT_VOTERS
+from kraftlog.quorum.content import KRAFT_VOTERS, LEADER_CHANGE
 from kraftlog.quorum.evidence import Described, ReplicaEvidence
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView, by_replica, listeners_of, voters_of
@@ -34,6 +34,11 @@ def is_named(members: Members, node: int | None, directory: str | None) -> bool:
     return any(
         node == one and (known is None or directory in (None, known)) for one, known in members
     )
+
+
+def votes_needed(members: Members) -> int:
+    """How many votes elect a leader among them."""
+    return len({node for node, _ in members}) // 2 + 1
 
 
 LEADER = "the leader"
@@ -180,7 +185,7 @@ def by_elections(logs: Iterable[LogView]) -> Iterator[VoterSet]:
     """
     for log in logs:
         for row in reversed(log.rows[log.remarkable].tolist()):
-            found = [one.data for one in log.controls(row) if one.type == "LEADER_CHANGE"]
+            found = [one.data for one in log.controls(row) if one.type == LEADER_CHANGE]
             if found and found[-1] is not None and found[-1]["voters"]:
                 members = voters_of(found[-1])
                 offset = int(log.evidence.log.base_offsets[row])

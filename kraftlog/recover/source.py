@@ -29,7 +29,7 @@ from kraftlog.quorum.committed import (
     committed_together,
     contradicted_from,
 )
-from kraftlog.quorum.evidence import ImageComparison, StateEvidence
+from kraftlog.quorum.evidence import ImageComparison
 from kraftlog.quorum.holdings import Held, content_key
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -188,7 +188,7 @@ def _other_states(quorum: Quorum, base: SnapshotView) -> Iterator[OtherState]:
 
 def _opposed(quorum: Quorum, image: Image) -> Iterator[ImageComparison]:
     """The snapshots of its history that hold another state than its records give."""
-    for one in contradicted(quorum.evidence.state or StateEvidence(), EQUALS):
+    for one in contradicted(quorum, EQUALS):
         if one.end_offset <= quorum.leaves(one.replica, image.end_offset):
             yield one
 

@@ -10,7 +10,7 @@ newer than the log counts as it.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from kraftlog.quorum.voters import Members, is_named
+from kraftlog.quorum.voters import Members, is_named, votes_needed
 from kraftlog.simulate.extent import Extent, SnapshotId
 
 
@@ -77,7 +77,7 @@ def outcomes(
         present = {one.voter_id for one in alive if candidate.counts(one)}
         named = {node for node, _ in candidate.electorate}
         missing = len(named - present - set(dead))
-        majority = len(named) // 2 + 1
+        majority = votes_needed(candidate.electorate)
         stands = candidate.boots is not False and candidate.counts(candidate)
         others = [
             one

@@ -9,7 +9,7 @@ before, so at most where its last batch begins. A later fetch that brings nothin
 no file holds that: the rows say what is at stake in the moment after a batch has come.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from itertools import permutations
@@ -71,7 +71,7 @@ def failover_rows(found: Failover, round_trip_ms: float) -> Iterator[Row]:
     wins = {one.candidate: one.can_win for one in found.left}
     left = [log for log in quorum.electors if log.label in wins]
     cost = _cost(dead, len(left), round_trip_ms)
-    proven = _acknowledged(plans, [log for held in quorum.holders.values() for log in held])
+    proven = _acknowledged(plans)
     acknowledged = dict.fromkeys(TruncationRule, proven)
     heard = [_mark(plans, log) for log in left]
     acknowledged[TruncationRule.HELD_ACKNOWLEDGEMENTS] = min([proven, *heard])
@@ -87,13 +87,13 @@ def failover_rows(found: Failover, round_trip_ms: float) -> Iterator[Row]:
             yield {"dies": dead.label, **row, "can_lead": can_lead, "cost_ms_per_day": told}
 
 
-def _acknowledged(plans: Plans, logs: Collection[LogView]) -> int:
+def _acknowledged(plans: Plans) -> int:
     """What is proven to be committed. Where the leader was pulled after the disks were copied, that
     is more than any copy can hold: then as far as a majority of the copies reaches.
     """
     quorum, lower = plans.quorum, plans.quorum.bounds.lower
     reached: dict[int | None, int] = {}
-    for log in logs:
+    for log in quorum.voter_logs:
         end, node = plans.committed_reach(log), log.evidence.node_id
         if end < lower and not copied_before(quorum, log, end):
             return lower

@@ -58,8 +58,7 @@ def joiner_of(quorum: Quorum, name: str) -> Joiner:
 
     Raises InputError for any other name.
     """
-    voters = quorum.voter_set.ids if quorum.voter_set else frozenset()
-    is_dynamic = quorum.recorded_voters is not None
+    voters, is_dynamic = quorum.voters, quorum.recorded_voters is not None
     log = replica_named(quorum, name)
     if log is not None:
         learns = has_to_learn_voters(quorum, log)
@@ -111,12 +110,10 @@ def leader_epoch(quorum: Quorum, log: LogView) -> int:
     and no log is of a later one; else it has still to be elected, in the one after all that the
     voters know.
     """
-    newest = max((one.last_epoch or 0 for one in quorum.peers), default=0)
-    own = known_epoch(log) or log.last_epoch or 0
+    newest, own = quorum.newest_epoch, known_epoch(log) or log.last_epoch or 0
     if own >= newest and quorum.leaders.get(own) == log.evidence.node_id is not None:
         return own
-    voters = (known_epoch(one) or 0 for copies in quorum.holders.values() for one in copies)
-    return 1 + max([newest, own, *voters])
+    return 1 + max([newest, own, *(known_epoch(one) or 0 for one in quorum.voter_logs)])
 
 
 def join_rows(quorum: Quorum, follower: str, leader: str, way: Way) -> Iterator[Row]:

@@ -233,12 +233,10 @@ def likely_leaders(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> frozen
         return frozenset(log.label for log in quorum.logs)
     plans = Plans(quorum, dialect)
     able = {one.candidate for one in plans.elections() if one.can_win}
-    logs = [log for held in quorum.holders.values() for log in held]
-    standing = [log for log in logs if log.label in able] or logs
+    standing = [log for log in quorum.voter_logs if log.label in able] or quorum.voter_logs
     ends = {log.label: vote_end(plans.extent(log)) for log in standing}
     furthest = [log for log in standing if ends[log.label] == max(ends.values())]
-    newest = quorum.newest_log
-    leader = quorum.leaders.get(newest.last_epoch or 0) if newest is not None else None
+    leader = quorum.leaders.get(quorum.newest_epoch)
     likely = next((log for log in furthest if log.evidence.node_id == leader), furthest[0])
     return frozenset({likely.label})
 

@@ -28,6 +28,7 @@ from kraftlog.audit.triage import (
 )
 from kraftlog.log import names
 from kraftlog.plain import listed, numbers, offsets_text, voters_text
+from kraftlog.quorum.bounds import NOBODY_KNOWN
 from kraftlog.quorum.committed import committed_cut, returning
 from kraftlog.quorum.copy_times import copied_before, described_alone_from
 from kraftlog.quorum.ends import is_closed_at_end
@@ -248,7 +249,7 @@ class _Judge:
         if log.label in self.quorum.otherwise_named:
             return "it is of another cluster than most copies"
         if self.quorum.voter_set is None:
-            return "nothing at hand says who votes"
+            return NOBODY_KNOWN
         return "nothing tells whose copy it is"
 
     def _left_behind(self, log: LogView) -> Iterator[str]:
@@ -288,7 +289,7 @@ class _Judge:
         if votes:
             yield from self._forgotten(log)
         else:
-            yield from ((Safety.UNSAFE, why, start) for why, start in self._claimed(log))
+            yield from ((Safety.UNSAFE, why, None) for why in self._claimed(log))
             yield from ((Safety.UNSAFE, why, None) for why in self._left_behind(log))
             yield from self._votes_still(log)
         if (unread := self._unread(log, votes)) is not None:
@@ -320,7 +321,7 @@ class _Judge:
             told = "what this one lacks" if votes else "whether the leader holds what this one does"
             yield Safety.UNKNOWN, f"{self._how_few}: nothing shows {told}", None
         if votes and self.quorum.held_before:
-            who = replicas_text([*self.quorum.held_before])
+            who = replicas_text(self.quorum.held_before)
             why = f"{who} may hold what the voters held before they began anew: if they lost it by mistake, start nothing, and give that copy to kraftlog recover by itself"
             yield Safety.UNKNOWN, why, None
         yield from self._short(log, votes)
@@ -484,25 +485,22 @@ class _Judge:
             yield f"{forgot}, so it could vote twice", None
         directory = self.quorum.unnamed_disk(log.evidence)
         if directory is not None:
-            yield (
-                f"its meta.properties has no directory.id, and with a new one it would be no voter; write back directory.id={directory}",
-                None,
-            )
-        yield from self._claimed(log)
+            why = f"its meta.properties has no directory.id, and with a new one it would be no voter; write back directory.id={directory}"
+            yield why, None
+        yield from ((why, None) for why in self._claimed(log))
         lacks = self._elected_without(log.label)
         if lacks is not None:
             yield f"it could be elected without what is committed from offset {lacks} on", lacks
-        yield from self._guarded(log)
+        yield from ((why, None) for why in self._guarded(log))
 
     @staticmethod
-    def _claimed(log: LogView) -> Iterator[tuple[str, int | None]]:
+    def _claimed(log: LogView) -> Iterator[str]:
         """What a node would go by that its log does not have."""
         if log.is_empty:
             return  # Its snapshot says more than a file of the log that it took the place of.
         claimed = claimed_of(log)
         if claimed.last_epoch > (log.last_epoch or 0):
-            why = f"its leader-epoch-checkpoint claims epoch {claimed.last_epoch}, of which its log has nothing, and Kafka goes by that: delete the file while the node is stopped"
-            yield why, None
+            yield f"its leader-epoch-checkpoint claims epoch {claimed.last_epoch}, of which its log has nothing, and Kafka goes by that: delete the file while the node is stopped"
 
     def _elected_without(self, label: str) -> int | None:
         """Where what is committed begins that a voter lacks, and could be elected without; None
@@ -514,7 +512,7 @@ class _Judge:
             return None
         return lacks
 
-    def _guarded(self, log: LogView) -> Iterator[tuple[str, int | None]]:
+    def _guarded(self, log: LogView) -> Iterator[str]:
         """What only this voter's own vote keeps from being lost, whatever it holds itself."""
         for one in self._outcomes.values():
             lacks = self._elected_without(one.candidate)
@@ -525,10 +523,7 @@ class _Judge:
                     todo = _ONE_HISTORY
                 elif (beside := undecided_beside(self.quorum, log)) is not None:
                     todo = f"it differs from replica {beside}, and no majority decides which one is right"
-                yield (
-                    f"while it is down, {other} could be elected without what is committed from offset {lacks} on; {todo}",
-                    None,
-                )
+                yield f"while it is down, {other} could be elected without what is committed from offset {lacks} on; {todo}"
                 return
 
     @cached_property
@@ -625,21 +620,23 @@ class _Judge:
             todo = instead_of_waiting(self.quorum, log) or "start it when another one leads"
             if_down = f"{IF_DOWN} {todo}" if log.label in self._late else ""
             return f"{lost}: what is missing from offset {end} on comes from the leader{unseen}{if_down}{self._meanwhile(log)}"
-        alone = alone_from(self.quorum, log)
-        if alone is not None:
-            held = offsets_text(max(alone, lower), end)
-            moved = self.quorum.moved_voters
-            missing = [one for one in self.quorum.bounds.missing_voters if one not in moved]
-            untold = f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
-            meanwhile = self._meanwhile(log)
-            but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
-            why = f"nothing that is known to be committed is lost{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}{then_few()}"
-            if self.quorum.fork_starts:
-                why = f"nothing that is known to be committed is lost{but} {_ONE_HISTORY}"
-            elif (down := self._why_down(log)) is not None:
-                why = f"nothing that is known to be committed is lost; {down}, and no majority holds {held}: start it first{then_few()}"
-            return why + untold if missing else why
-        return f"nothing is lost{self._meanwhile(log) or '; the other voters are a majority while they run'}"
+        alone, meanwhile = alone_from(self.quorum, log), self._meanwhile(log)
+        if alone is None:
+            return (
+                f"nothing is lost{meanwhile or '; the other voters are a majority while they run'}"
+            )
+        held = offsets_text(max(alone, lower), end)
+        but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
+        todo = (
+            f"{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}{then_few()}"
+        )
+        if self.quorum.fork_starts:
+            todo = f"{but} {_ONE_HISTORY}"
+        elif (down := self._why_down(log)) is not None:
+            todo = f"; {down}, and no majority holds {held}: start it first{then_few()}"
+        if missing := self.quorum.unseen_voters:
+            todo += f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
+        return f"nothing that is known to be committed is lost{todo}"
 
     def _without(self, log: LogView) -> str:
         """What keeps the other voters' copies from being a majority that can go on while a voter is
@@ -667,7 +664,7 @@ class _Judge:
             return "which would not start"
         if log.evidence.free_bytes == 0:
             return "whose disk is full"
-        if log.label in quorum.tail_starts or log.label in quorum.fork_starts:
+        if log.label in quorum.departed:
             return "which has to cut its log first"
         is_excused = self._leads(log) and copied_before(quorum, log, end)
         is_behind = end < quorum.bounds.lower and not is_excused
@@ -675,20 +672,13 @@ class _Judge:
 
     def _leads(self, log: LogView) -> bool:
         """Whether a node led the newest epoch at hand: it then lags behind nobody."""
-        newest = self.quorum.newest_log
-        epoch = newest.last_epoch or 0 if newest is not None else 0
-        return self.quorum.leaders.get(epoch) == log.evidence.node_id
+        return self.quorum.leaders.get(self.quorum.newest_epoch) == log.evidence.node_id
 
     @cached_property
     def _keep_up(self) -> frozenset[int] | None:
         """Those of the voters that kept up when the quorum was described; None where nothing tells."""
         up = keeping_up_now(self.quorum)
-        return up if up is None else up & self._voters
-
-    @cached_property
-    def _voters(self) -> frozenset[int]:
-        found = self.quorum.voter_set
-        return frozenset(() if found is None else found.ids)
+        return up if up is None else up.intersection(self.quorum.voters)
 
     def _meanwhile(self, log: LogView) -> str:
         """Whether the quorum goes on while a voter is down: where the leader was described, by the
@@ -703,7 +693,7 @@ class _Judge:
             return self._without(log)
         if own not in up:
             return "; it did not keep up with the leader when that was described, so start it first"
-        left, away = sorted(up - {own}), sorted(self._voters - up)
+        left, away = sorted(up - {own}), sorted({*self.quorum.voters} - up)
         if len(left) >= self.quorum.bounds.majority:
             return f"; voters {numbers(left)} kept up with the leader, and are a majority while the node is down"
         if not away:

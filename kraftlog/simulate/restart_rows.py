@@ -136,8 +136,7 @@ def apart_of(quorum: Quorum, one: Restart) -> tuple[str, str] | None:
     """The replica, and the one that it is held against, where it differs in committed data and no
     end of its log goes: it loses what it alone has when it fetches its log anew.
     """
-    state = quorum.evidence.state
-    pairs = () if state is None or one.lost_from is not None else state.apart
+    pairs = quorum.state.apart if one.lost_from is None else ()
     return next((pair for pair in pairs if pair[0] == one.replica), None)
 
 
@@ -158,9 +157,9 @@ def restart_row(quorum: Quorum, one: Restart) -> Row:
 
 def _lost(quorum: Quorum, one: Restart) -> list[Row] | None:
     """What a node throws away and others hold it fetches again."""
-    state, apart = quorum.evidence.state, apart_of(quorum, one)
-    if state is not None and apart is not None:
-        return loss_rows(state.apart[apart])
+    apart = apart_of(quorum, one)
+    if apart is not None:
+        return loss_rows(quorum.state.apart[apart])
     if one.cut is not None:
         return known_losses(quorum, *one.cut)
     return None if one.is_alone else []
