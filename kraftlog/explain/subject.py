@@ -20,6 +20,7 @@ from kraftlog.state.state import Change
 TOPIC, BROKER = 2, 4
 RESOURCES = {name.replace(" ", "-"): number for number, name in CONFIG_RESOURCES.items()}
 """Resource types of configs, each as one `--entity-type` of `kafka-configs`."""
+_KINDS = {number: name for name, number in RESOURCES.items()}
 QUOTA_ENTITIES = ("client-id", "user", "ip")
 """What a quota can be of. Source: Kafka's ClientQuotaEntity."""
 Naming = Callable[[Data], Iterable[str]]
@@ -40,6 +41,13 @@ def _entities(value: Data) -> Iterator[str]:
     return (f"{one['entityType']}/{one['entityName'] or ''}" for one in value["entity"])
 
 
+def _configured(value: Data) -> Iterator[str]:
+    """Whose config it is, and which: `topic/orders`, `topic/orders/retention.ms`."""
+    kind = _KINDS.get(value["resourceType"], str(value["resourceType"]))
+    yield f"{kind}/{value['resourceName']}"
+    yield f"{kind}/{value['resourceName']}/{value['name']}"
+
+
 _TABLES: Mapping[str, Mapping[str, Naming | None]] = {
     "topic": {"topics": lambda value: (value["name"],), "partitions": None, "configs": None},
     "partition": {"topics": None, "partitions": None},
@@ -48,7 +56,7 @@ _TABLES: Mapping[str, Mapping[str, Naming | None]] = {
         "controllers": lambda value: (str(value["controllerId"]),),
         "voters": lambda value: (str(value["voterId"]),),
     },
-    "config": {"configs": None},
+    "config": {"configs": _configured},
     "principal": {
         "acls": lambda value: (value["principal"],),
         "scram_credentials": lambda value: (f"User:{value['name']}",),
@@ -107,6 +115,9 @@ class Subject:
     @property
     def bearer(self) -> tuple[str, str]:
         """The kind and name of what must be there for anything to be told: a partition's topic."""
+        if self.kind == "config":
+            whose = f"{_KINDS[self.number]}/{self.name}"
+            return self.kind, f"{whose}/{self.key}" if self.key else whose
         return ("topic", self.key or "") if self.kind == "partition" else (self.kind, self.name)
 
     def of(self, changes: Iterable[Change]) -> tuple[Change, ...]:

@@ -233,6 +233,9 @@ def test_a_line_with_a_date_that_is_none_is_passed_over() -> None:
         (("broker", "77"), "know no broker 77, but 11"),
         (("feature", "zzz"), "know no feature zzz"),
         (("quota", "user/bobby"), "know no quota user/bobby, but user/bob"),
+        (("config", "topic/aa"), "know no config topic/aa, but topic/a and topic/a/k.y"),
+        (("config", "topic/a/k.x"), "know no config topic/a/k.x, but topic/a/k.y and topic/a"),
+        (("config", "client-metrics/z"), "know no config client-metrics/z"),
     ],
 )
 @pytest.mark.parametrize("form", ["table", "json"])
@@ -240,7 +243,8 @@ def test_of_what_nothing_is_known_the_nearest_names_are_told(
     words: tuple[str, ...], said: str, form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for node in quorum(tmp_path):
-        records = (acl(1, "t", "User:bob"), register_broker(11, 13), quota("bob", 1.0))
+        named = (acl(1, "t", "User:bob"), register_broker(11, 13), quota("bob", 1.0))
+        records = (*named, config(2, "a", "k.y", "1"))
         node.append(Batch(12, 2, records, None, START_MS + 9000))
     assert main(["explain", *words, "--input", str(tmp_path), "--format", form]) == 0
     assert capsys.readouterr().err.endswith(f"the records at hand {said}\n")
