@@ -115,12 +115,12 @@ def at_text(when: Since) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC, offset {when.offset}" if at else f"offset {when.offset}"
 
 
-def unless(held: Callable[[Health], object], why: str) -> Nothing:
+def unless_held(held: Callable[[Health], object], why: str) -> Nothing:
     """That a state holds nothing to judge, `why`, unless it holds something."""
     return lambda quorum, found: None if held(found) else why
 
 
-NO_BROKER = unless(lambda found: found.brokers, "no broker is registered")
+NO_BROKER = unless_held(lambda found: found.brokers, "no broker is registered")
 
 
 # --- brokers -------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def _unsupported(found: Health) -> Iterator[tuple[str, dict[str, int]]]:
     "features_recorded", "warning", "state", "KAFKA-20839, KIP-584",
     "the state has a metadata.version",
     action="watch",
-    nothing=unless(
+    nothing=unless_held(
         lambda found: found.brokers or found.controllers,
         "no broker and no controller is registered",
     ),
@@ -310,7 +310,7 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     "features_upgradable", "info", "state", "KAFKA-20395, KAFKA-20839, KIP-584",
     "finalized levels are what every registered node supports, and metadata.version the highest",
     action="watch",
-    nothing=unless(newest_levels, "no node says which metadata.version it supports"),
+    nothing=unless_held(newest_levels, "no node says which metadata.version it supports"),
     meaning="""The finalized metadata.version is below what every registered node supports (an
     upgrade was not finished), or cannot rise because of the nodes that are named. This is a
     warning where a registered node does not support the level of a feature that holds, as it is
@@ -357,7 +357,7 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 @health_check(
     "topic_configs_taken", "warning", "state", "KAFKA-19080",
     "brokers take the configs of all topics",
-    action="watch", nothing=unless(lambda found: found.topic_names, "no topic is there"),
+    action="watch", nothing=unless_held(lambda found: found.topic_names, "no topic is there"),
     meaning="""A topic has a config whose value Kafka's brokers do not take. A broker reads the
     configs of all topics when it starts, and ends there (Error starting LogManager), whoever
     holds the topic's partitions. From Kafka 4.1 on segment.bytes of a topic is at least 1 MiB: a
@@ -424,7 +424,7 @@ def scram_users(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 @health_check(
     "acls_distinct", "warning", "state", "KIP-801",
     "no ACL stands under two ids",
-    action="origin", nothing=unless(lambda found: found.acl_count, "the state holds no ACL"),
+    action="origin", nothing=unless_held(lambda found: found.acl_count, "the state holds no ACL"),
     meaning="""Two ids name the same ACL. Kafka's controllers write an ACL once, so that records were
     changed, or a controller was wrong. Controllers take the records, but the StandardAuthorizer throws
     when it loads them: a node that starts goes by no ACL at all, and refuses all but super users, or

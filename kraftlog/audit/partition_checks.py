@@ -17,7 +17,7 @@ from kraftlog.audit.health_checks import (
     health_check,
     row,
     since_text,
-    unless,
+    unless_held,
 )
 from kraftlog.plain import brokers_text, counted, sentence, some
 from kraftlog.quorum.health import Health, Partition
@@ -51,7 +51,7 @@ def _evidence(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
     ]
 
 
-_NO_PARTITION = unless(lambda found: found.partition_count, "the state holds no partition")
+_NO_PARTITION = unless_held(lambda found: found.partition_count, "the state holds no partition")
 
 
 @health_check(
@@ -485,7 +485,7 @@ def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     "replication_spread", "info", "state", "KIP-36",
     "replicas of a partition lie in more than one rack, where brokers name racks",
     action="know",
-    nothing=unless(
+    nothing=unless_held(
         lambda found: len(found.racks) > 1, "the registered brokers name fewer than two racks"
     ),
     meaning="""All replicas of a partition lie in one rack, although the brokers name several.""",

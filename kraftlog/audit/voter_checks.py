@@ -19,7 +19,7 @@ from kraftlog.audit.health_checks import (
     newest_levels,
     row,
     since_text,
-    unless,
+    unless_held,
 )
 from kraftlog.audit.triage import replicas_text
 from kraftlog.plain import brokers_text, counted, some, voters_text
@@ -156,7 +156,7 @@ def _copies_of_voters(quorum: Quorum) -> dict[int, list[ReplicaEvidence]]:
     "voters_removed_stay_away", "warning", "replica", "KAFKA-19850",
     "a voter that was removed has not joined again, and does not by itself",
     action="identity",
-    nothing=unless(lambda found: found.voters, "no KRaftVoters record names the voters"),
+    nothing=unless_held(lambda found: found.voters, "no KRaftVoters record names the voters"),
     goes_by=("rejoin_ms", AUTO_JOIN),
     meaning="""A voter that was removed is a voter again, or will be as soon as its node runs:
     with controller.quorum.auto.join.enable a controller that is no voter asks to be one
