@@ -237,7 +237,9 @@ def commits(quorum: Quorum) -> Iterator[BadRow]:
         ]
         # What a voter held that has lost its end, or lacks committed records, nothing tells.
         telling = [
-            log for log in lacking if _holds_committed(quorum, log) and not quorum.witnesses(log)
+            log
+            for log in lacking
+            if quorum.reach_of(log) >= quorum.bounds.lower and not quorum.witnesses(log)
         ]
         is_told = len(quorum.holders) - len(telling) < quorum.bounds.majority
         if is_told and not _is_shut_down(quorum, telling):
@@ -267,11 +269,6 @@ def _has_committed(quorum: Quorum, epoch: int) -> bool:
         for log in quorum.peers
         for one in log.epoch_starts
     )
-
-
-def _holds_committed(quorum: Quorum, log: LogView) -> bool:
-    """Whether a copy reaches as far as what is known to be committed."""
-    return quorum.reach_of(log) >= quorum.bounds.lower
 
 
 def _not_replicated(

@@ -151,7 +151,7 @@ def unfit_snapshots(quorum: Quorum) -> frozenset[str]:
     apart = opposed_snapshots(quorum)
     doubted = {_id_of(one) for one in apart if nothing_decides(quorum, one)}
     either = (one.path for each in doubted for one in quorum.snapshots_by_id.get(each, ()))
-    return frozenset([*quorum.refusals, *(one.path for one in apart), *either])
+    return frozenset([*quorum.state.refusals, *(one.path for one in apart), *either])
 
 
 def _id_of(one: ImageComparison) -> tuple[int, int]:

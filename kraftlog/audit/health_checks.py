@@ -115,9 +115,12 @@ def at_text(when: Since) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC, offset {when.offset}" if at else f"offset {when.offset}"
 
 
-def no_broker(quorum: Quorum, found: Health) -> Reason:
-    """Why nothing of brokers can be judged."""
-    return None if found.brokers else "no broker is registered"
+def unless_held(held: Callable[[Health], object], why: str) -> Nothing:
+    """That a state holds nothing to judge, `why`, unless it holds something."""
+    return lambda quorum, found: None if held(found) else why
+
+
+NO_BROKER = unless_held(lambda found: found.brokers, "no broker is registered")
 
 
 # --- brokers -------------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ RECORDS_SHUTDOWNS = 7
 @health_check(
     "brokers_unfenced", "warning", "state", "KIP-631",
     "no registered broker is fenced",
-    action="watch", nothing=no_broker, after="replicas_registered",
+    action="watch", nothing=NO_BROKER, after="replicas_registered",
     meaning="""A registered broker is fenced: it leads no partition and serves no client. This is a
     warning where it stopped answering or has never caught up, and an info after a controlled
     shutdown. Of one that leads nothing when it is stopped Kafka records the fencing alone, and so of
@@ -262,16 +265,14 @@ def _unsupported(found: Health) -> Iterator[tuple[str, dict[str, int]]]:
             yield feature, dict(sorted(nodes.items()))
 
 
-def _no_node(quorum: Quorum, found: Health) -> Reason:
-    if found.brokers or found.controllers:
-        return None
-    return "no broker and no controller is registered"
-
-
 @health_check(
     "features_recorded", "warning", "state", "KAFKA-20839, KIP-584",
     "the state has a metadata.version",
-    action="watch", nothing=_no_node,
+    action="watch",
+    nothing=unless_held(
+        lambda found: found.brokers or found.controllers,
+        "no broker and no controller is registered",
+    ),
     meaning="""The log holds records but no metadata.version, which the first leader writes, unless
     it stops just then. Kafka 3 goes on as with level 1. No node of Kafka 4 does: controllers end, or no
     broker is served (seen of 4.0.0, 4.1.1 and 4.3.1).""",
@@ -305,14 +306,11 @@ def features_recorded(quorum: Quorum, found: Health) -> Iterator[BadRow]:
     )
 
 
-def _no_range(quorum: Quorum, found: Health) -> Reason:
-    return None if newest_levels(found) else "no node says which metadata.version it supports"
-
-
 @health_check(
     "features_upgradable", "info", "state", "KAFKA-20395, KAFKA-20839, KIP-584",
     "finalized levels are what every registered node supports, and metadata.version the highest",
-    action="watch", nothing=_no_range,
+    action="watch",
+    nothing=unless_held(newest_levels, "no node says which metadata.version it supports"),
     meaning="""The finalized metadata.version is below what every registered node supports (an
     upgrade was not finished), or cannot rise because of the nodes that are named. This is a
     warning where a registered node does not support the level of a feature that holds, as it is
@@ -356,14 +354,10 @@ def upgradable(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
-def _no_topic(quorum: Quorum, found: Health) -> Reason:
-    return None if found.topic_names else "no topic is there"
-
-
 @health_check(
     "topic_configs_taken", "warning", "state", "KAFKA-19080",
     "brokers take the configs of all topics",
-    action="watch", nothing=_no_topic,
+    action="watch", nothing=unless_held(lambda found: found.topic_names, "no topic is there"),
     meaning="""A topic has a config whose value Kafka's brokers do not take. A broker reads the
     configs of all topics when it starts, and ends there (Error starting LogManager), whoever
     holds the topic's partitions. From Kafka 4.1 on segment.bytes of a topic is at least 1 MiB: a
@@ -427,14 +421,10 @@ def scram_users(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
-def _no_acl(quorum: Quorum, found: Health) -> Reason:
-    return None if found.acl_count else "the state holds no ACL"
-
-
 @health_check(
     "acls_distinct", "warning", "state", "KIP-801",
     "no ACL stands under two ids",
-    action="origin", nothing=_no_acl,
+    action="origin", nothing=unless_held(lambda found: found.acl_count, "the state holds no ACL"),
     meaning="""Two ids name the same ACL. Kafka's controllers write an ACL once, so that records were
     changed, or a controller was wrong. Controllers take the records, but the StandardAuthorizer throws
     when it loads them: a node that starts goes by no ACL at all, and refuses all but super users, or

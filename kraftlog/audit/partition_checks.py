@@ -10,13 +10,14 @@ from typing import Any
 
 from kraftlog.audit.check import BadRow
 from kraftlog.audit.health_checks import (
+    NO_BROKER,
     TOLD,
     Reason,
     by_text,
     health_check,
-    no_broker,
     row,
     since_text,
+    unless_held,
 )
 from kraftlog.plain import brokers_text, counted, sentence, some
 from kraftlog.quorum.health import Health, Partition
@@ -50,14 +51,13 @@ def _evidence(partitions: Sequence[Partition]) -> list[dict[str, Any]]:
     ]
 
 
-def _no_partition(quorum: Quorum, found: Health) -> Reason:
-    return None if found.partition_count else "the state holds no partition"
+_NO_PARTITION = unless_held(lambda found: found.partition_count, "the state holds no partition")
 
 
 @health_check(
     "partitions_have_leaders", "warning", "state", "leaderless partitions of 2025-12, KIP-966",
     "every partition has a leader that is registered and not fenced",
-    action="watch", nothing=_no_partition,
+    action="watch", nothing=_NO_PARTITION,
     meaning="""Partitions have no leader: nobody can read or write them. Or their leader is fenced
     or not registered, which a controller never leaves so. At level info every
     broker that could lead them was stopped on purpose, or unregistered while no broker runs, as in
@@ -261,7 +261,7 @@ def _or(brokers: Sequence[int]) -> str:
 @health_check(
     "partitions_reach_min_isr", "warning", "state", "KIP-966",
     "every partition has min.insync.replicas in sync",
-    action="watch", nothing=_no_partition,
+    action="watch", nothing=_NO_PARTITION,
     meaning="""Fewer replicas are in sync than min.insync.replicas asks for. Producers with
     acks=all get errors, and with eligible leader replicas (KIP-966) the high watermark stands
     still. What a broker's server.properties says of min.insync.replicas is in no record, so
@@ -307,7 +307,7 @@ def _in_sync(one: Partition) -> str:
 @health_check(
     "elections_clean", "info", "state", "leaderless partitions of 2025-12, KIP-704",
     "no partition got a leader by an unclean election",
-    action="watch", nothing=_no_partition,
+    action="watch", nothing=_NO_PARTITION,
     meaning="""A partition was given a leader that was not in sync: by the history at hand, or
     because it is still marked as recovering. What the earlier leaders had and the new one lacked
     is lost. With one replica in sync nothing ever takes the mark away.""",
@@ -355,7 +355,7 @@ def _how_unclean(one: Partition) -> str:
 @health_check(
     "replicas_registered", "info", "state", "leaderless partitions of 2025-12",
     "every broker of an assignment is registered",
-    action="watch", nothing=no_broker,
+    action="watch", nothing=NO_BROKER,
     meaning="""A broker was unregistered while partitions still list it as a replica, and perhaps
     as an eligible leader. Kafka does not take it out by itself.""",
     advice="""If the broker is gone for good, reassign these partitions
@@ -438,7 +438,7 @@ def on_offline_directory(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 @health_check(
     "partitions_numbered", "warning", "state", "KIP-631",
     "the partitions of each topic are numbered from 0 on, without a gap",
-    action="origin", nothing=_no_partition,
+    action="origin", nothing=_NO_PARTITION,
     meaning="""A topic lacks partitions below its highest number. Kafka's controller numbers them one
     after the other and removes none but with its topic, so that records were lost or changed, if the
     topic did not come so from ZooKeeper. When partitions are added, it counts those that are there
@@ -464,7 +464,7 @@ def numbered(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 @health_check(
     "replication_single", "info", "state", "KIP-631",
     "every partition has more than one replica",
-    action="know", nothing=_no_partition,
+    action="know", nothing=_NO_PARTITION,
     meaning="""Partitions have one replica. While its broker is down, such a partition is offline,
     and the only copy is on the disk of that broker. This is normal for tests and for data that may
     be lost.""",
@@ -481,14 +481,13 @@ def single(quorum: Quorum, found: Health) -> Iterator[BadRow]:
         )
 
 
-def _no_racks(quorum: Quorum, found: Health) -> Reason:
-    return None if len(found.racks) > 1 else "the registered brokers name fewer than two racks"
-
-
 @health_check(
     "replication_spread", "info", "state", "KIP-36",
     "replicas of a partition lie in more than one rack, where brokers name racks",
-    action="know", nothing=_no_racks,
+    action="know",
+    nothing=unless_held(
+        lambda found: len(found.racks) > 1, "the registered brokers name fewer than two racks"
+    ),
     meaning="""All replicas of a partition lie in one rack, although the brokers name several.""",
     advice="""Reassign these partitions: kafka-reassign-partitions --generate spreads replicas over
     racks.""",
@@ -510,7 +509,7 @@ def one_rack(quorum: Quorum, found: Health) -> Iterator[BadRow]:
 @health_check(
     "leaders_balanced", "info", "state", "KIP-631",
     "no broker that is there leads far fewer partitions than prefer it",
-    action="know", nothing=_no_partition,
+    action="know", nothing=_NO_PARTITION,
     meaning="""More than a tenth of the partitions that prefer a broker as their leader are led by
     others, though the broker runs and is in sync. It has less to do than it should, and the others have more.""",
     advice="""Run kafka-leader-election --election-type preferred, or leave

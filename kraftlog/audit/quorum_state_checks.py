@@ -30,7 +30,6 @@ from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.settings import VOTER_SET, VOTERS
 from kraftlog.quorum.shortfalls import forgotten_vote, is_only_voter
-from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.quorum.voters import Members, VoterSet, disjoint_majorities, members_text
 
 
@@ -222,7 +221,7 @@ def _sets_by_record(quorum: Quorum) -> Iterator[BadRow]:
             continue
         offset = max((at for at in changes if at < one.end_offset), default=-1)
         if _unbroken(quorum, one.end_offset, groups[offset]):
-            groups[offset].append((one.end_offset, _of_snapshot(one, one.voters)))
+            groups[offset].append((one.end_offset, voter_sources.set_of_snapshot(one)))
     for group in groups.values():
         yield from _odd_ones([found for _, found in group])
 
@@ -232,7 +231,7 @@ def _formatted(quorum: Quorum) -> list[VoterSet]:
     it counts by the newest record of its own log.
     """
     formatted = [one for one in quorum.own_snapshots if one.is_live and not one.end_offset]
-    found = [_of_snapshot(one, one.voters) for one in formatted if one.voters]
+    found = [voter_sources.set_of_snapshot(one) for one in formatted if one.voters]
     every = {one.members for one in found}
 
     def has_fetched_others(one: VoterSet) -> bool:
@@ -241,11 +240,6 @@ def _formatted(quorum: Quorum) -> list[VoterSet]:
         return bool(fetched & every - {one.members})
 
     return [one for one in found if not has_fetched_others(one)]
-
-
-def _of_snapshot(one: SnapshotView, members: Members) -> VoterSet:
-    source = f"the KRaftVoters record of {one.evidence.name}"
-    return VoterSet(members, source, one.replica, one.path, one.end_offset, one.id)
 
 
 def _unbroken(quorum: Quorum, end: int, group: list[tuple[int, VoterSet]]) -> bool:

@@ -365,7 +365,7 @@ def _not_loaded(quorum: Quorum, one: SnapshotView) -> Iterator[BadRow]:
     if (impossible := one.impossible_control) is not None:
         text = f"Kafka does not load snapshot {name}: {impossible}."
         yield BadRow(one.replica, text, one.path, evidence={"detail": impossible})
-    found = quorum.refusals.get(one.path)
+    found = quorum.state.refusals.get(one.path)
     if found is None:
         return
     who = "A controller" if found.by_controllers else "Kafka"

@@ -19,6 +19,7 @@ from kraftlog.audit.health_checks import (
     newest_levels,
     row,
     since_text,
+    unless_held,
 )
 from kraftlog.audit.triage import replicas_text
 from kraftlog.plain import brokers_text, counted, some, voters_text
@@ -153,14 +154,11 @@ def _copies_of_voters(quorum: Quorum) -> dict[int, list[ReplicaEvidence]]:
     return held
 
 
-def _no_voters(quorum: Quorum, found: Health) -> Reason:
-    return None if found.voters else "no KRaftVoters record names the voters"
-
-
 @health_check(
     "voters_removed_stay_away", "warning", "replica", "KAFKA-19850",
     "a voter that was removed has not joined again, and does not by itself",
-    action="identity", nothing=_no_voters,
+    action="identity",
+    nothing=unless_held(lambda found: found.voters, "no KRaftVoters record names the voters"),
     goes_by=("rejoin_ms", AUTO_JOIN),
     meaning="""A voter that was removed is a voter again, or will be as soon as its node runs:
     with controller.quorum.auto.join.enable a controller that is no voter asks to be one

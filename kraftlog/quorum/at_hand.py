@@ -25,7 +25,6 @@ from kraftlog.quorum.evidence import (
     Described,
     QuorumEvidence,
     ReplicaEvidence,
-    SnapshotRefusal,
     StateEvidence,
 )
 from kraftlog.quorum.logview import LogView
@@ -186,11 +185,6 @@ class AtHand:
     def _voters_snapshots(self) -> list[SnapshotView]:
         """The snapshots that tell who votes here."""
         return [one for one in self.own_snapshots if one.path not in self.stray_snapshots]
-
-    @property
-    def refusals(self) -> Mapping[str, SnapshotRefusal]:
-        """The snapshots of which the history has shown that a node cannot load them, by path."""
-        return self.state.refusals
 
     def snapshots_of(self, label: str) -> list[SnapshotView]:
         """A replica's snapshots, by id."""

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from itertools import pairwise
 
@@ -139,12 +139,17 @@ def _recorded(log: LogView, snapshots: Iterable[SnapshotView]) -> list[VoterSet]
             found.append(VoterSet(members, name, *where, end, since, listeners_of(data)))
     for one in snapshots:
         if one.replica == log.label and one.is_live and one.voters:
-            seen = max(one.id, end) if one.end_offset <= end[1] else one.id
-            name = f"the KRaftVoters record of {one.evidence.name}"
-            where, since = (log.label, one.path, one.end_offset), (one.epoch, one.end_offset)
-            found.append(VoterSet(one.voters, name, *where, seen, since, one.voter_listeners))
+            own = set_of_snapshot(one)
+            found.append(replace(own, seen=max(one.id, end)) if one.end_offset <= end[1] else own)
     # A batch of another cluster can have a newer epoch than what follows it.
     return sorted(found, key=lambda one: (one.since[1], one.since[0]))
+
+
+def set_of_snapshot(one: SnapshotView) -> VoterSet:
+    """The set that the KRaftVoters record of a snapshot gives, as seen at its end."""
+    name = f"the KRaftVoters record of {one.evidence.name}"
+    where, voters = (one.replica, one.path, one.end_offset), one.voters or ()
+    return VoterSet(voters, name, *where, one.id, one.id, one.voter_listeners)
 
 
 def by_quorum_state(replicas: Iterable[ReplicaEvidence]) -> Iterator[VoterSet]:

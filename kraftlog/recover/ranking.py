@@ -65,7 +65,7 @@ def _unfit(quorum: Quorum, wrong: Iterable[ImageComparison]) -> dict[str, str]:
         for one in wrong
     } | {
         path: f"Kafka stops at a record of it: {one.detail}"
-        for path, one in quorum.refusals.items()
+        for path, one in quorum.state.refusals.items()
     }
 
 

@@ -150,7 +150,7 @@ def _why_unloadable(quorum: Quorum, one: SnapshotView) -> str | None:
         return one.noticed_damage
     if (refused := one.refused_control) is not None:
         return refused
-    if (record := quorum.refusals.get(one.path)) is not None:
+    if (record := quorum.state.refusals.get(one.path)) is not None:
         return f"at its record {record.place} ({record.type}): {record.detail}"
     bad = next(_bad_records(one.evidence.batches, one.contents), None)
     return f"Kafka cannot read on in it: {bad.text}" if bad else None
