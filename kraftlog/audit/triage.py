@@ -72,7 +72,7 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
     """(what to do, evidence) for a replica that lost offsets [start, end)."""
     holders = intact_elsewhere(quorum, label, start, end)
     if holders:
-        todo, asks = fetch_again(quorum, label)
+        todo, asks = fetch_again(quorum, label, is_damage=True)
         return (
             f"{sentence(holding(holders))} the same offsets intact. {todo}",
             {"held_intact_by": holders, **asks},
@@ -86,7 +86,7 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
         where, folders = f"replica {snapshot.replica}", "both folders"
         if snapshot.replica == label:
             where, folders = "this replica", "this folder"
-        kept, asks = _keep(quorum, label, start, folders, "this node")
+        kept, asks = _keep(quorum, label, start, folders, "this node", is_covered=True)
         return (
             f"No other log at hand holds the same offsets intact, but a snapshot holds the state after them: {snapshot.evidence.name} of {where}. {kept}",
             {"held_intact_by": [], "covered_by_snapshot": snapshot.path, **asks},
@@ -99,16 +99,20 @@ def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str
 
 
 def _keep(
-    quorum: Quorum, label: str, start: int, folders: str, node: str
+    quorum: Quorum, label: str, start: int, folders: str, node: str, *, is_covered: bool = False
 ) -> tuple[str, dict[str, ActionKey]]:
     """What is to be kept of a log that no other one stands for, and what else is to be done: a voter
-    that starts without what is committed votes for who lacks it, too.
+    that starts without what is committed votes for who lacks it, too. One whose damage a snapshot
+    covers may begin anew behind it.
     """
     log = quorum.by_label[label]
     reached = max(start, quorum.own_snapshot_end(label))
     if not _would_forget(quorum, log, reached, log.end_offset or 0):
+        begun = _begun_behind(quorum, log) if is_covered else None
+        if begun is not None and not may_be_emptied(quorum, log):
+            return f"Keep a copy of {folders}. Before {node} starts, {begun}.", {}
         return f"Keep a copy of {folders} before {node} starts.", {}
-    todo, asks = fetch_again(quorum, label)
+    todo, asks = fetch_again(quorum, label, is_damage=True)
     return f"Keep a copy of {folders}. {todo}", asks
 
 
@@ -228,10 +232,13 @@ def start_is_covered(quorum: Quorum, log: LogView) -> bool:
     return not start or any(one.is_complete and one.end_offset >= start for one in own)
 
 
-def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
+def fetch_again(
+    quorum: Quorum, label: str, *, is_damage: bool = False
+) -> tuple[str, dict[str, ActionKey]]:
     """How a damaged log is replaced; where too few voters are whole, without emptying any. An empty one
     votes for any node, and Kafka 4.4 can fail with it before there is a leader. And what a finding
-    asks for by that: that nothing is restarted, where no copy can take its place.
+    asks for by that: that nothing is restarted, where no copy can take its place. A log of which
+    the `is_damage` alone speaks can begin anew behind that.
     """
     log = quorum.by_label[label]
     if may_be_emptied(quorum, log):
@@ -240,13 +247,50 @@ def fetch_again(quorum: Quorum, label: str) -> tuple[str, dict[str, ActionKey]]:
             {},
         )
     best = replacement(quorum, log)
-    todo = (
-        "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
-        if best is None
-        else f"{_kept_beyond(log, best)}Before this node starts, {put_in_place(log, best)}"
-    )
+    begun = _begun_behind(quorum, log) if is_damage else None
+    asks: dict[str, ActionKey] = {}
+    if best is not None:
+        todo = f"{_kept_beyond(log, best)}Before this node starts, {put_in_place(log, best)}"
+    elif begun is not None:
+        todo = f"Before this node starts, {begun}"
+    else:
+        todo = "Keep all folders, and compare with a backup; kraftlog recover puts together what can be read in any of them"
+        asks = {"asks": "stop"}
     told = f"Do not empty its log folder: too few other voters at hand are whole and hold all that may be committed, and it would elect a leader that lacks that. {todo}."
-    return told, {"asks": "stop"} if best is None else {}
+    return told, asks
+
+
+def _begun_behind(quorum: Quorum, log: LogView) -> str | None:
+    """How a damaged log begins anew behind its damage, in words: at a segment from which on it is sound,
+    where a sound snapshot of its own reaches. Kafka sends who ends before that the snapshot; from a
+    log with a hole it sends what is behind that, and the state of who takes it lacks the rest (4.3.1).
+    """
+    loaded, end = quorum.loaded_snapshot(log.label), log.end_offset or 0
+    is_behind = loaded is None or loaded.end_offset > end or loaded not in sound_snapshots(quorum)
+    if is_behind or has_lost_its_end(quorum, log):
+        return None
+    columns, found = log.evidence.log, None
+    damage = [hole.end for hole in log.holes]
+    for comparison in quorum.differing:
+        if comparison.one is log:
+            others = (
+                run for run in comparison.runs if log not in (quorum.majority_at(run.start) or ())
+            )
+            damage += [run.end for run in others]
+    for segment in reversed(log.evidence.segments):
+        rows, base = slice(segment.first_row, segment.end_row), segment.base_offset
+        is_sound = not (segment.faults or segment.problem) and columns.crc_valid[rows].all()
+        if not is_sound or any(one > base for one in damage):
+            break
+        if segment.first_row < segment.end_row and columns.base_offsets[rows][0] == base:
+            found = segment
+    is_anew = found is not None and found is not log.evidence.segments[0]
+    if loaded is None or found is None or not is_anew or found.base_offset > loaded.end_offset:
+        return None
+    return (
+        f"move the files of its segments before {found.name} out of its log folder: "
+        f"its log then begins there, and its {loaded.evidence.name} holds the state"
+    )
 
 
 def _kept_beyond(log: LogView, best: LogView) -> str:

@@ -173,6 +173,9 @@ def test_what_to_do_about_lost_offsets(tmp_path: Path) -> None:
     kept, asks = fetch_again(found, "1")
     assert kept.startswith("Do not empty its log folder")
     assert asks == {"asks": "stop"}
+    kept, asks = fetch_again(found, "1", is_damage=True)
+    assert "move the files of its segments before 00000000000000000006.log out" in kept
+    assert not asks
     for label, whose, folders in (
         ("1", "this replica", "this folder"),
         ("2", "replica 1", "both folders"),
@@ -218,6 +221,9 @@ def test_no_majority_of_the_voters_is_emptied(tmp_path: Path, lost: str) -> None
     assert "put the log folder of replica 3 in the place of its own" in words
     assert "Do not let the node join anew" in restore_vote(found, found.by_label["1"], "Risk.")
     (nodes[2].folder / "quorum-state").unlink()
+    words, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
+    assert "move the files of its segments before 00000000000000000006.log out" in words
+    nodes[0].checkpoint(6, 1).unlink()
     words, _ = remedy(quorum_of(tmp_path), "1", 4, 6)
     assert words.endswith("kraftlog recover puts together what can be read in any of them.")
 

@@ -543,6 +543,48 @@ def _(nodes: list[Node]) -> None:
     Kafka 4.1.1 went on without it, with the log of that leader in the place of the damaged one.
     """
     each_without_another_part(nodes[0], nodes[1], nodes[2])
+    nodes[0].checkpoint(6, 1).unlink()
+
+
+@fault(
+    "batch_crc_valid", "critical", "1", 3, also="log_end_lost", sound=on_its_disks,
+    says="Before this node starts, move the files of its segments before 00000000000000000006.log out",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Behind its damage, and its own snapshot, the log holds what the others lost: Kafka 4.1.1 and 4.3.1
+    went on with all of it. As it was, they cut it, or sent what is behind a hole to who lacked that.
+    """
+    each_without_another_part(nodes[0], nodes[1], nodes[2])
+
+
+def alone_behind_a_hole(nodes: list[Node]) -> None:
+    """The others are copies of before: Kafka 4.3.1 gave them what is behind the hole."""
+    replace_batch(nodes[0], 3, lambda one: b"")
+    for node in nodes[1:]:
+        shutil.rmtree(node.folder)
+        node.folder.mkdir()
+        node.segment(0).write_bytes(b"".join(one.raw() for one in healthy_log()[:2]))
+        node.epochs([(1, 0)])
+        node.quorum_state(leaderId=1, leaderEpoch=1)
+
+
+fault(
+    "offsets_contiguous", "critical", "1", 3, AT[3], sound=on_its_disks,
+    says="elect a leader that lacks that. Before this node starts, move the files of its segments before",
+    also="voter_holds_committed_data",
+)(alone_behind_a_hole)  # fmt: skip
+
+
+@fault(
+    "offsets_contiguous", "critical", "1", 3, AT[3], sound=on_its_disks,
+    says="of this replica. Keep a copy of this folder. Before this node starts, move the files of its segments before",
+    also="voter_holds_committed_data",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """By its own snapshot it lacks nothing."""
+    alone_behind_a_hole(nodes)
+    stored = snapshot(healthy_state(), 2, healthy_log()[-1].ms)
+    nodes[0].checkpoint(12, 2).write_bytes(stored)
 
 
 @fault(
