@@ -167,7 +167,7 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     "node_identity_unique", "critical", "replica", "KIP-595, KAFKA-14616",
     "no two directories claim the same node id and directory id",
     action="identity", over=coverage.copies,
-    goes_by=(*LOG_DIRS, METADATA_LOG_DIR),
+    goes_by=(*LOG_DIRS, METADATA_LOG_DIR, "copy_skew_ms"),
     meaning="""Two folders claim the same node, or the same directory id. One is an old copy or a
     clone of a disk. If both start, one voter votes twice. Where the voter set names no directories
     (kraft.version 0), the node id alone is the voter, so a node's old disk is told too. At level
