@@ -12,7 +12,7 @@ import pytest
 
 from kraftlog.audit.loss_words import UNKNOWN
 from kraftlog.audit.replica_checks import committed_held
-from kraftlog.audit.runner import Finding, audit_of
+from kraftlog.audit.runner import AuditResult, Finding, audit_of
 from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import NO_SEGMENT, find_replicas
@@ -2086,9 +2086,17 @@ def test_what_two_damaged_logs_would_throw_away_is_lost_and_asks_to_keep_both(
     assert [one.lists for one in answer.lost if one.nodes != "controller 2"] == [
         ((UNKNOWN, ()),), ((UNKNOWN, ()),),
     ]  # fmt: skip
-    damaged = found(result, "batch_crc_valid")
-    assert {action_of(one.as_row()) for one in damaged} == {"stop"}
     assert "stop" in {one.key for one in answer.todo}
+    # The first begins anew behind its damage, where its own snapshot reaches.
+    assert asked(result) == {"1": "refetch", "3": "stop"}
+    nodes[0].checkpoint(6, 1).unlink()
+    assert asked(audit(tmp_path)) == {"1": "stop", "3": "stop"}
+
+
+def asked(result: AuditResult) -> dict[str | None, str]:
+    """What is to be done about damaged batches, by replica."""
+    damaged = found(result, "batch_crc_valid")
+    return {one.row.replica: action_of(one.as_row()) for one in damaged}
 
 
 # --- Nodes without a log -------------------------------------------------------------------------
