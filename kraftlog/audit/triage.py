@@ -287,10 +287,7 @@ def _begun_behind(quorum: Quorum, log: LogView) -> str | None:
     is_anew = found is not None and found is not log.evidence.segments[0]
     if loaded is None or found is None or not is_anew or found.base_offset > loaded.end_offset:
         return None
-    return (
-        f"move the files of its segments before {found.name} out of its log folder: "
-        f"its log then begins there, and its {loaded.evidence.name} holds the state"
-    )
+    return f"move the files of its segments before {found.name} out of its log folder: its log then begins there, and its {loaded.evidence.name} holds the state"
 
 
 def _kept_beyond(log: LogView, best: LogView) -> str:
