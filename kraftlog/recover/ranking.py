@@ -4,8 +4,9 @@ In: a quorum, with what the history of its state shows. Out: rows of the table `
 Each replica counts by its own files alone: how new the state is that they give (epoch first, as in
 an election), then how far back they reach, how little of them is damaged, and whether it is a
 voter's. What a copy holds beyond its own uncommitted tail's start, beyond what can be committed, or
-from where it differs from what a majority holds, does not count, and no snapshot whose state the records or most copies contradict. Source: real cases
-of clusters rebuilt from disks (strimzi#12583, redpanda 5312, KAFKA-14205).
+from where it differs from what a majority holds, does not count, and no snapshot whose state the
+records or most copies contradict. Source: real cases of clusters rebuilt from disks (strimzi#12583,
+redpanda 5312, KAFKA-14205).
 """
 
 from collections import defaultdict
