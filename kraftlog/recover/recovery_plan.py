@@ -210,7 +210,8 @@ def _combined(found: Recovered, voters: Sequence[NewVoter]) -> Iterator[str]:
         if known and one.directory_id not in known:
             yield (
                 f"Node {one.id} is a broker, too. If its metadata log lies in a directory with partitions, the directory keeps its id, as the partitions are assigned to it. "
-                f"Then give {' or '.join(known)} as the directory id of voter {one.id} in --voters."
+                f"Then give {' or '.join(known)} as the directory id of voter {one.id} in --voters. "
+                "A directory on an empty disk gets another id, so that Kafka does not take it for the old one."
             )
 
 
@@ -406,25 +407,32 @@ _STRAY = (
 
 
 def _broker_step(found: Recovered, bootstrap: str) -> str:
-    """How the brokers start. A state that is older than what they did can make one lead that lacks
-    what others have: they cut their records to its end (seen of Kafka 4.3.1).
+    """How the brokers start. One without its data, or of before what the state tells, can lead: the others
+    cut their records to its end (seen of Kafka 4.3.1, also on a disk with a new directory id).
     """
     older = may_be_older(found)
-    which = (
-        "first only the brokers that ran until the old quorum ended," if older else "the brokers"
-    )
-    text = (
-        f"6. Start {which} with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
-        "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default)."
-    )
+    until, or_late = "", ""
     if older:
-        text += (
-            f" Leaders and replicas in sync are those of offset {found.image.end_offset}. "
-            "A broker that stopped or fell behind after that could lead, and the others would cut acknowledged records to its end. "
-            "So start the other brokers only when each partition of the first ones has a leader. "
-            "Where it has none, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
-        )
-    return text
+        until = "ran until the old quorum ended, and "
+        or_late = ", or one that stopped or fell behind after that,"
+    return (
+        f"6. Start first only the brokers that {until}have their data, with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
+        "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default). "
+        f"Leaders and replicas in sync are those of offset {found.image.end_offset}. "
+        f"A broker on an empty disk{or_late} could lead, and the others would cut acknowledged records to its end. "
+        "So start the other brokers only when each partition of the first ones is led by one of these. "
+        "Where it has no leader, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
+    )
+
+
+def _only_controllers(both: Sequence[int]) -> str:
+    """What is to be said of nodes of both roles before they start as brokers."""
+    if not both:
+        return ""
+    return (
+        f"Of {numbers(both)}, those that step 6 starts later begin with process.roles=controller, and with the controllers' listener alone. "
+        "They become brokers when the others start. "
+    )
 
 
 def _steps(
@@ -468,7 +476,7 @@ def _steps(
         "       # and no controller.quorum.voters",
         *(never if is_older else ()),
         "",
-        f"5. Start the controllers. One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {addresses[0]} describe --status`.",
+        f"5. Start the controllers. {_only_controllers(both)}One of them must become the leader: `kafka-metadata-quorum --bootstrap-controller {addresses[0]} describe --status`.",
         _broker_step(found, bootstrap),
         "7. Create again what is lost and still wanted, and run `kraftlog audit` over new copies.",
     ]

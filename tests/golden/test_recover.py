@@ -499,7 +499,8 @@ def test_an_open_transaction_is_named_and_what_is_committed_is_not_unknown(tmp_p
     assert "from offset 12 on was committed" not in text
 
 
-LED_BY_MISTAKE = "the others would cut acknowledged records to its end"
+LED_BY_MISTAKE = "could lead, and the others would cut acknowledged records to its end"
+EMPTY, OR_LATE = "A broker on an empty disk", ", or one that stopped or fell behind after that, "
 STRAY = "it renames the folders of topics that are not under Kept to -stray"
 
 
@@ -507,7 +508,8 @@ def test_brokers_that_did_more_than_the_state_tells_do_not_all_start_at_once(
     tmp_path: Path,
 ) -> None:
     """A real broker that had stopped, or had deleted a topic, leads by an older state, and the others
-    cut what they hold to its end (Kafka 4.3.1): tests/kafka/test_recover.py.
+    cut what they hold to its end (Kafka 4.3.1): tests/kafka/test_recover.py. So does one on an
+    empty disk by any state: 40 of 40 acknowledged records were lost, and none in this order.
     """
     for one in quorum(tmp_path / "copies"):
         stopped(one, 12)
@@ -517,12 +519,14 @@ def test_brokers_that_did_more_than_the_state_tells_do_not_all_start_at_once(
         plan = recover(tmp_path / "copies", out, "--at", str(at))
         assert plan["upper_offset"] == 12
         texts[at] = (out / "plan.md").read_text(encoding="utf-8")
-    assert [LED_BY_MISTAKE in texts[at] for at in (12, 10)] == [False, True]
+    assert f"{EMPTY} {LED_BY_MISTAKE}" in texts[12]
+    assert f"{EMPTY}{OR_LATE}{LED_BY_MISTAKE}" in texts[10]
     assert [STRAY in texts[at] for at in (12, 10)] == [False, True]
-    assert "6. Start the brokers with" in texts[12]
-    assert "6. Start first only the brokers that ran until the old quorum ended, with" in texts[10]
-    assert "replicas in sync are those of offset 10" in texts[10]
-    assert "--election-type unclean" in texts[10]
+    assert "6. Start first only the brokers that have their data, with" in texts[12]
+    assert "brokers that ran until the old quorum ended, and have their data, with" in texts[10]
+    for at, text in texts.items():
+        assert f"replicas in sync are those of offset {at}" in text
+        assert "--election-type unclean" in text
 
 
 @pytest.mark.parametrize(
@@ -618,11 +622,13 @@ def test_a_node_of_both_roles_keeps_the_id_of_its_directory(tmp_path: Path) -> N
     plan = recover(DATA / "isolated" / "replicas", tmp_path / "new", "--voters", COMBINED)
     text = (tmp_path / "new" / "plan.md").read_text(encoding="utf-8")
     assert "# of 11: process.roles=broker,controller" in text
+    assert "Of 11, those that step 6 starts later begin with process.roles=controller" in text
     (note,) = plan["notes"]
     assert note.startswith("Node 11 is a broker, too.")
     own = (DATA / "isolated" / "replicas" / "11" / "meta.properties").read_text()
     (known,) = [one[13:] for one in own.split() if one.startswith("directory.id=")]
     assert f"Then give {known} as the directory id of voter 11" in note
+    assert "A directory on an empty disk gets another id" in note
     again = COMBINED.replace("RSmuYd6JQK2vTjcZ0Q9Xgw", known)
     assert (
         recover(DATA / "isolated" / "replicas", tmp_path / "own", "--voters", again)["notes"] == []
