@@ -254,7 +254,7 @@ def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
     too_few = len(others) < quorum.bounds.majority
     for log in held:
         node, directory = log.evidence.node_id, log.evidence.directory_id
-        best = replacement(quorum, log) if too_few else None
+        best = replacement(quorum, log) if too_few and newer[log.label] else None
         for one in newer[log.label]:
             ends = (
                 f"which ends at offset {log.end_offset}, but {one.label} ends at {one.end_offset}"

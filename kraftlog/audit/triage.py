@@ -16,6 +16,7 @@ import numpy as np
 from kraftlog.audit.check import ActionKey, BadRow
 from kraftlog.audit.grouping import unfit_snapshots
 from kraftlog.plain import listed, natural, offsets_text, sentence, some
+from kraftlog.quorum.divergence import DifferingRun
 from kraftlog.quorum.ends import known_epoch, noted_epoch, unread_tail_bytes
 from kraftlog.quorum.joining import is_controller
 from kraftlog.quorum.logview import LogView
@@ -140,11 +141,7 @@ def may_be_emptied(quorum: Quorum, log: LogView) -> bool:
         voter
         for voter, copies in quorum.holders.items()
         if log not in copies
-        and any(
-            _is_whole(quorum, one, 0 if voter in up else end)
-            and _begins_soundly(quorum, one, unfit)
-            for one in copies
-        )
+        and any(_stands_in(quorum, one, 0 if voter in up else end, unfit) for one in copies)
     ]
     whole += [voter for voter in quorum.bounds.missing_voters if voter in up]
     return quorum.is_voter(log.evidence) is False or len(whole) >= quorum.bounds.majority
@@ -201,20 +198,30 @@ def _once_in_common(quorum: Quorum, log: LogView) -> tuple[int, int]:
     return max(end, min(max(lost), most)), most
 
 
+def _stands_in(quorum: Quorum, log: LogView, end: int, unfit: Collection[str]) -> bool:
+    """Whether a copy is whole up to an offset, and its node begins soundly."""
+    return _is_whole(quorum, log, end) and _begins_soundly(quorum, log, unfit)
+
+
 def _is_whole(quorum: Quorum, log: LogView, end: int) -> bool:
     """Whether a copy knows its vote, and holds the log up to an offset undamaged, as others do, from
     its beginning or a snapshot on.
     """
     is_damaged = log.holes or any(one.faults for one in log.evidence.segments)
-    runs = (run for one in quorum.differing if one.one is log for run in one.runs)
     return (
         knows_its_vote(quorum, log)
         and (log.end_offset or 0) >= end
         and not is_damaged
         and start_is_covered(quorum, log)
         and bool(log.evidence.log.crc_valid.all())
-        and all(log in (quorum.majority_at(run.start) or ()) for run in runs)
+        and next(_not_borne_out(quorum, log), None) is None
     )
+
+
+def _not_borne_out(quorum: Quorum, log: LogView) -> Iterator[DifferingRun]:
+    """Where a log differs from another one, and no majority holds what it holds."""
+    runs = (run for one in quorum.differing if one.one is log for run in one.runs)
+    return (run for run in runs if log not in (quorum.majority_at(run.start) or ()))
 
 
 def _begins_soundly(quorum: Quorum, log: LogView, unfit: Collection[str]) -> bool:
@@ -247,7 +254,7 @@ def fetch_again(
             {},
         )
     best = replacement(quorum, log)
-    begun = _begun_behind(quorum, log) if is_damage else None
+    begun = _begun_behind(quorum, log) if is_damage and best is None else None
     asks: dict[str, ActionKey] = {}
     if best is not None:
         todo = f"{_kept_beyond(log, best)}Before this node starts, {put_in_place(log, best)}"
@@ -266,26 +273,24 @@ def _begun_behind(quorum: Quorum, log: LogView) -> str | None:
     log with a hole it sends what is behind that, and the state of who takes it lacks the rest (4.3.1).
     """
     loaded, end = quorum.loaded_snapshot(log.label), log.end_offset or 0
-    is_behind = loaded is None or loaded.end_offset > end or loaded not in sound_snapshots(quorum)
-    if is_behind or has_lost_its_end(quorum, log):
+    if loaded is None or loaded.end_offset > end or loaded not in sound_snapshots(quorum):
+        return None
+    if has_lost_its_end(quorum, log):
         return None
     columns, found = log.evidence.log, None
     damage = [hole.end for hole in log.holes]
-    for comparison in quorum.differing:
-        if comparison.one is log:
-            others = (
-                run for run in comparison.runs if log not in (quorum.majority_at(run.start) or ())
-            )
-            damage += [run.end for run in others]
+    damage += [run.end for run in _not_borne_out(quorum, log)]
+    damaged_until = max(damage, default=0)
     for segment in reversed(log.evidence.segments):
         rows, base = slice(segment.first_row, segment.end_row), segment.base_offset
         is_sound = not (segment.faults or segment.problem) and columns.crc_valid[rows].all()
-        if not is_sound or any(one > base for one in damage):
+        if not is_sound or damaged_until > base:
             break
         if segment.first_row < segment.end_row and columns.base_offsets[rows][0] == base:
             found = segment
-    is_anew = found is not None and found is not log.evidence.segments[0]
-    if loaded is None or found is None or not is_anew or found.base_offset > loaded.end_offset:
+    if found is None or found is log.evidence.segments[0]:
+        return None
+    if found.base_offset > loaded.end_offset:
         return None
     return f"move the files of its segments before {found.name} out of its log folder: its log then begins there, and its {loaded.evidence.name} holds the state"
 
@@ -302,11 +307,7 @@ def replacement(quorum: Quorum, log: LogView) -> LogView | None:
     and of all that may be committed; sooner a voter's.
     """
     end, unfit = _may_be_committed_with(quorum, log), unfit_snapshots(quorum)
-    whole = [
-        one
-        for one in quorum.peers
-        if one is not log and _is_whole(quorum, one, end) and _begins_soundly(quorum, one, unfit)
-    ]
+    whole = [one for one in quorum.peers if one is not log and _stands_in(quorum, one, end, unfit)]
     return max(
         whole, key=lambda one: (bool(quorum.is_voter(one.evidence)), one.newness), default=None
     )
@@ -422,7 +423,7 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
         todo = WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
         return f"No other node votes, so that no vote is forgotten. {todo}"
     if votes_left_out(quorum):
-        gone = "kraftlog recover builds a quorum from what remains"
+        gone = _BUILD_ANEW
         if _end_alike(quorum):
             gone = "stop every node before one starts: the voters' logs end alike, so whoever is elected then has all"
         return f"{risk} No copy at hand has the file: likely it was left out. Copy it from each node. If all of them have lost it, {gone}."
@@ -438,13 +439,13 @@ def _without_its_vote(quorum: Quorum, log: LogView) -> str:
     """What is done with a voter whose vote is lost for good, in words. One with an empty log would elect
     whoever asks, so that it is given another's log as well.
     """
-    best = replacement(quorum, log) if log.is_empty else None
-    if best is not None:
-        return put_in_place(log, best)
-    known = None if log.is_empty else _knows_the_newest_epoch(quorum, log)
-    if known is not None:
-        return f"stop all voters, then put the quorum-state of replica {known.label} in its log folder: no copy knows a newer epoch"
-    return "kraftlog recover builds a quorum from what remains"
+    if log.is_empty:
+        best = replacement(quorum, log)
+        return _BUILD_ANEW if best is None else put_in_place(log, best)
+    known = _knows_the_newest_epoch(quorum, log)
+    if known is None:
+        return _BUILD_ANEW
+    return f"stop all voters, then put the quorum-state of replica {known.label} in its log folder: no copy knows a newer epoch"
 
 
 def _others_lead_with_all(quorum: Quorum, log: LogView) -> bool:
@@ -454,11 +455,7 @@ def _others_lead_with_all(quorum: Quorum, log: LogView) -> bool:
     end, unfit = _may_be_committed_with(quorum, log), unfit_snapshots(quorum)
     others = [copies for copies in quorum.holders.values() if log not in copies]
     whole = [
-        copies
-        for copies in others
-        if all(
-            _is_whole(quorum, one, end) and _begins_soundly(quorum, one, unfit) for one in copies
-        )
+        copies for copies in others if all(_stands_in(quorum, one, end, unfit) for one in copies)
     ]
     able = [
         copies
@@ -487,6 +484,7 @@ def _knows_the_newest_epoch(quorum: Quorum, log: LogView) -> LogView | None:
     return best if epoch >= least and not quorum.bounds.missing_voters else None
 
 
+_BUILD_ANEW = "kraftlog recover builds a quorum from what remains"
 WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."
 
 

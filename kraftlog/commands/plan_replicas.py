@@ -44,23 +44,13 @@ from kraftlog.simulate.traffic import BY_TOPIC, EVEN, MOST, PRICE_PER_GB, Traffi
 from kraftlog.source.collected import collected, furthest_image
 from kraftlog.source.task_settings import redactor_of
 
-_SELECTOR = "rack-aware"
 _OTHERS = ("serves", "staleness", "watermark")
-_EFFECTS: dict[str | None, dict[str, object]] = {
-    None: {
-        "at": None,
-        "selector": _SELECTOR,
-        "traffic": EVEN,
-        "bytes_per_day": None,
-        "price_per_gb": PRICE_PER_GB,
-        "partitions": False,
-    },
-    "serves": {"reset": str(Policy.LATEST), "fetched_epoch": None},
-    "watermark": {"max_wait_ms": MAX_WAIT_MS},
+_EFFECTS = {
+    None: ("at", "selector", "traffic", "bytes_per_day", "price_per_gb", "partitions"),
+    "serves": ("reset", "fetched_epoch"),
+    "watermark": ("max_wait_ms",),
 }
-"""The options that have an effect where this is asked (None: of data partitions), and their values
-where nobody gave them.
-"""
+"""The options that have an effect where this is asked (None: of data partitions)."""
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +62,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at", type=int, metavar="OFFSET", help="the state before this offset")
     parser.add_argument(
         "--selector",
-        default=_SELECTOR,
+        default="rack-aware",
         metavar="NAME",
         help=f"{', '.join(BUILT_IN)}, or module:Class on PYTHONPATH (default: rack-aware)",
     )
@@ -192,9 +182,9 @@ def _run(chosen: argparse.Namespace) -> int:
 def _refuse_what_has_no_effect(chosen: argparse.Namespace) -> None:
     """Who gives an option expects that the answer goes by it."""
     asked = next((one for one in _OTHERS if getattr(chosen, one) not in (None, False)), None)
-    for where, options in _EFFECTS.items():
-        for name, default in options.items():
-            if where != asked and getattr(chosen, name) != default:
+    for where, names in _EFFECTS.items():
+        for name in names:
+            if where != asked and getattr(chosen, name) != chosen.parser.get_default(name):
                 why = f"with --{asked}" if where is None else f"without --{where}"
                 raise UsageError(f"--{name.replace('_', '-')} has no effect {why}")
 

@@ -84,15 +84,22 @@ def contradicted_from(quorum: Quorum, label: str) -> int:
     """The first offset at which a log differs from what most of the copies hold, else the end of
     what is committed; nothing contradicts the log whose own records prove that.
     """
+    differs = None if label == quorum.proven_by else differs_from_most(quorum, label)
+    return quorum.committed_below(label) if differs is None else differs
+
+
+def differs_from_most(quorum: Quorum, label: str) -> int | None:
+    """The first offset at which a log differs from what most of the copies hold; None where it does
+    not, or no majority decides.
+    """
     departs = (
         run.start
         for comparison in quorum.differing
-        if comparison.one.label == label != quorum.proven_by
+        if comparison.one.label == label
         for run in comparison.runs
-        # Most of the copies hold something else there.
         if (usual := quorum.majority_at(run.start)) and all(one.label != label for one in usual)
     )
-    return min(departs, default=quorum.committed_below(label))
+    return min(departs, default=None)
 
 
 def is_contradicted(quorum: Quorum, label: str) -> bool:

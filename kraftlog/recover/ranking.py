@@ -16,6 +16,7 @@ from typing import Any
 
 from kraftlog.audit.grouping import nothing_decides, opposed_snapshots
 from kraftlog.plain import counted, offsets_text
+from kraftlog.quorum.committed import differs_from_most
 from kraftlog.quorum.evidence import ImageComparison
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.logview import LogView
@@ -87,7 +88,7 @@ def _candidate(
 ) -> Offer:
     held = Held.by(quorum, log)
     # As far as its own tail surely lies behind, and to what can be committed.
-    differs = _differs_at(quorum, log)
+    differs = differs_from_most(quorum, log.label)
     ends = (held.end_offset, quorum.confirmed_ends.get(log.label), quorum.bounds.upper, differs)
     limit = min(one for one in ends if one is not None)
     left_out = (
@@ -105,14 +106,6 @@ def _candidate(
         return Offer(held, own, None, None, 0, limit, damages)
     first, last = ranges[-1]
     return Offer(held, own, first, last, max(0, held.epoch_before(last)), limit, damages)
-
-
-def _differs_at(quorum: Quorum, log: LogView) -> int | None:
-    """Where a log first holds other batches than the copies that decide there; None where it does not."""
-    starts = (run.start for one in quorum.differing if one.one is log for run in one.runs)
-    return next(
-        (start for start in sorted(starts) if log not in (quorum.majority_at(start) or [log])), None
-    )
 
 
 def _damages(quorum: Quorum, log: LogView) -> int:
@@ -184,7 +177,7 @@ def _reasons(quorum: Quorum, one: Offer) -> Iterator[str]:
         yield f"no copy confirms it from offset {tail} on, and its own tail begins out of their sight: all that is left out"
     elif tail is not None:
         yield f"its own tail from offset {tail} on is left out"
-    elif one.limit == _differs_at(quorum, held.log):
+    elif one.limit == differs_from_most(quorum, held.label):
         yield f"from offset {one.limit} on it differs from what most copies hold: all that is left out"
     elif one.limit < held.end_offset:
         yield f"what it holds from offset {one.limit} on cannot have been committed"
