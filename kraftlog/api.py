@@ -325,7 +325,7 @@ def _dialect(name: str) -> Dialect:
 _PLANNED: dict[str, Callable[[Copies, Dialect], Iterable[Row]]] = {
     "boot": lambda one, _: boot_rows(one.view),
     "truncation": lambda one, _: truncation_rows(one.view, counted_in_files(one.limits)),
-    "restart": lambda one, _: restart_rows(one._replayed, one.audit().findings),
+    "restart": lambda one, _: restart_rows(one._replayed, one.audit()),
     "snapshot": lambda one, _: snapshot_transfer_rows(one.view, one.options.load_bytes_per_second),
     "replicas": lambda one, _: rack_rows(
         select_all(cluster_of(one.image().state), RackAwareReplicaSelector())

@@ -275,7 +275,7 @@ _COLUMNS = ("replica", "node_id", "verdict", "reason", "lost", "needs", "order")
     "plan restart",
     "may each node be restarted, and what would it lose",
     "For each node: safe, loses (and which objects), unsafe, or unknown (and whose copies would tell); with the order of a rolling restart. "
-    "Only a node that has a place in `order` may be restarted now: while a finding is critical none has, also where it is safe.",
+    "Only a node that has a place in `order` may be restarted now: while a finding is critical, or a check broke that could find such, none has, also where it is safe.",
     arguments=add_input,
     examples="""
     kraftlog plan restart --input replicas/
@@ -285,7 +285,7 @@ _COLUMNS = ("replica", "node_id", "verdict", "reason", "lost", "needs", "order")
 def _restart(chosen: argparse.Namespace) -> int:
     options = options_of(chosen)
     quorum = replayed(options.input, options)
-    found = judged_restarts(quorum, audit_of(quorum).findings)
+    found = judged_restarts(quorum, audit_of(quorum))
     records = FileRecords(redactor_of(options), quorum.evidence.limits)
     rows = []
     for one in found:

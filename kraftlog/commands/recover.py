@@ -79,7 +79,7 @@ def _recover(chosen: argparse.Namespace) -> int:
         quorum = replayed(roots, options)
         found = recovered(quorum, chosen.at)
         # An older state is asked for on purpose.
-        able = able_voters(quorum, audit_of(quorum).findings) if chosen.at is None else []
+        able = able_voters(quorum, audit_of(quorum)) if chosen.at is None else []
     cluster_id = chosen.cluster_id or found.cluster_id
     if cluster_id is None:
         raise InputError("no copy says which cluster it is of: name it with --cluster-id")

@@ -60,7 +60,7 @@ def judged_of(quorum: Quorum, result: AuditResult, options: Options) -> Judged:
         findings=[one.as_row() for one in result.findings],
         checks=[one.as_row() for one in result.results],
         verdict=result.verdict.as_row(),
-        restart=restart_rows(quorum, result.findings),
+        restart=restart_rows(quorum, result),
         settings=list(setting_rows(quorum, options)),
     )
 

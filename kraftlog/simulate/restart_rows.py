@@ -1,22 +1,22 @@
 """May each node be restarted: the rows that the terminal, the page and the lake tell alike.
 
-In: a `Quorum` with its state, and the findings of an audit. Out: one row per replica, those that
-may start first. A critical finding on a copy outweighs what its log alone says, and so does a record
-at which nodes or controllers stop, on each of these that holds it. While any finding is critical, the other nodes
-wait: they have no place in an order. So does a broker that may delete folders when it starts.
+In: a `Quorum` with its state, and its audit. Out: one row per replica, those that may start first. A
+critical finding on a copy outweighs what its log alone says, and so does a record at which nodes or
+controllers stop, on each of these that holds it. While any finding is critical, or a check that could
+find such broke, the other nodes wait: they have no place in an order. So does a broker that may delete
+folders when it starts.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from kraftlog.audit.health_checks import TOLD
 from kraftlog.audit.loss_words import known_losses, loss_rows
-from kraftlog.audit.runner import Finding
+from kraftlog.audit.runner import ERRORED, AuditResult, Finding
 from kraftlog.audit.state_history import with_state
 from kraftlog.audit.state_rules import CONTROLLERS
 from kraftlog.audit.told import Told
 from kraftlog.audit.triage import called, head, role_of
-from kraftlog.plain import some
+from kraftlog.plain import listed, some
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import Records
 from kraftlog.quorum.shortfalls import whole_voters
@@ -31,20 +31,20 @@ def with_history(quorum: Quorum, records: Records, told: Told | None = None) -> 
     return Quorum(with_state(quorum, records, told, cuts))
 
 
-def restart_rows(quorum: Quorum, findings: Iterable[Finding] = ()) -> list[Row]:
+def restart_rows(quorum: Quorum, audit: AuditResult) -> list[Row]:
     """`lost` are the objects that go, null where they are not known; empty where none goes."""
-    return [restart_row(quorum, one) for one in judged_restarts(quorum, findings)]
+    return [restart_row(quorum, one) for one in judged_restarts(quorum, audit)]
 
 
-def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart]:
+def judged_restarts(quorum: Quorum, audit: AuditResult) -> list[Restart]:
     """The answers, where a critical finding on a copy, or a record at which the node would stop,
-    makes its restart unsafe, and any critical finding lets the others wait until it is settled.
+    makes its restart unsafe, and any critical finding lets the others wait until it is settled, a
+    check that broke until it can be run.
     """
     bad: dict[str, str] = {}
     deletes: dict[str | None, str] = {}
-    criticals, plans = 0, Plans(quorum)
-    for one in findings:
-        criticals += one.severity == "critical"
+    plans = Plans(quorum)
+    for one in audit.findings:
         # What new records set right, no disk has to wait for.
         is_bad = one.severity == "critical" and one.row.evidence.get("asks") != "watch"
         if is_bad or {"stops", "cannot_start"} & one.row.evidence.keys():
@@ -66,20 +66,21 @@ def judged_restarts(quorum: Quorum, findings: Iterable[Finding]) -> list[Restart
         for one in told
     ]
     able = [one for one in told if one.order is not None]
+    until = _until(audit)
     return [
-        *([_waiting(one, criticals) for one in able] if criticals else with_places(able)),
+        *([_waiting(one, until) for one in able] if until else with_places(able)),
         *(one for one in told if one.order is None),
     ]
 
 
-def able_voters(quorum: Quorum, findings: Iterable[Finding]) -> list[int]:
+def able_voters(quorum: Quorum, audit: AuditResult) -> list[int]:
     """The voters that may start with their own disks, where these are a majority, and one of them holds
     all that is committed: no new quorum is needed then. None of them otherwise.
     """
     whole = {one.evidence.node_id for one in whole_voters(quorum)}
     able = {
         one.node_id
-        for one in judged_restarts(quorum, findings)
+        for one in judged_restarts(quorum, audit)
         if one.safety in (Safety.SAFE, Safety.LOSES)
         and quorum.role(quorum.by_label[one.replica].evidence) == "voter"
     }
@@ -93,12 +94,21 @@ def _copy_first(folders: list[str]) -> str:
     return f"copy {what} {some(folders, TOLD)} first: Kafka before 3.7 deletes {them} when it starts (folders_match_topics)"
 
 
-def _waiting(one: Restart, criticals: int) -> Restart:
-    """A node that could be restarted by itself, while something critical is not settled."""
+def _until(audit: AuditResult) -> str | None:
+    """What every node waits for: what is critical, or could not be looked for; None: for nothing."""
+    if criticals := sum(one.severity == "critical" for one in audit.findings):
+        return f"{criticals_are(criticals)} settled"
+    broken = [one for one in audit.results if (one.result, one.severity) == (ERRORED, "critical")]
+    what = "the check that broke" if len(broken) == 1 else "the checks that broke"
+    return f"{what} can be run ({listed([one.check for one in broken])})" if broken else None
+
+
+def _waiting(one: Restart, until: str) -> Restart:
+    """A node that could be restarted by itself, while something else is not settled."""
     but = "" if one.safety == Safety.SAFE else f", but {one.reason}"
     if IF_DOWN in one.reason:
         but = f"; {one.reason}"
-    reason = f"safe, once {criticals_are(criticals)} settled{but}"
+    reason = f"safe, once {until}{but}"
     return replace(one, reason=reason, order=None)
 
 

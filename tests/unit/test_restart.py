@@ -4,12 +4,15 @@ import json
 import shutil
 import struct
 from base64 import b64decode
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kraftlog.audit.check import BadRow, Severity, check
 from kraftlog.audit.loss_words import UNKNOWN
 from kraftlog.audit.replica_checks import committed_held
 from kraftlog.audit.runner import AuditResult, Finding, audit_of
@@ -203,7 +206,7 @@ def test_a_node_that_cannot_go_on_waits_and_is_not_first(tmp_path: Path, is_full
         why = "it tries to join and does not arrive: do first what controllers_catch_up says; then"
         weak = "only with voter 2, which must have caught up first"
     model = model_of(tmp_path)
-    rows = restart_rows(model, audit_of(model).findings)
+    rows = restart_rows(model, audit_of(model))
     told = {row["replica"]: row for row in rows}
     assert [(row["replica"], row["order"]) for row in rows] == [("1", 1), ("3", 2), ("2", None)]
     assert told["2"]["reason"].startswith(why)
@@ -618,7 +621,7 @@ def rows_of(root: Path) -> dict[str, dict[str, Any]]:
     redactor = Redactor(None)
     evidence = collect(find_replicas([str(root)]), LIMITS, redactor, replay=False)
     read = with_history(Quorum(evidence), FileRecords(redactor, LIMITS))
-    return {row["replica"]: row for row in restart_rows(read)}
+    return {row["replica"]: row for row in restart_rows(read, audit_of(read, ()))}
 
 
 def test_an_empty_copy_says_why_it_would_not_start_and_whose_copies_would_tell(
@@ -1008,8 +1011,8 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     nodes[0].meta(cluster="another")
     evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None))
-    findings = audit_of(Quorum(evidence)).findings
-    rows = {row["replica"]: row for row in restart_rows(Quorum(evidence), findings)}
+    result = audit_of(Quorum(evidence))
+    rows = {row["replica"]: row for row in restart_rows(Quorum(evidence), result)}
     assert (rows["1"]["verdict"], rows["1"]["order"]) == ("unsafe", None)
     assert rows["1"]["reason"] == (
         "The meta.properties of 1 says cluster another, but the others say "
@@ -1028,7 +1031,40 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
     assert (answer.may, answer.order) == ({"3": "not yet", "2": "not yet", "1": "no"}, None)
     # Without a replay nothing is known of objects.
     bare = Quorum(replace(evidence, state=None))
-    assert [row["lost"] for row in restart_rows(bare, ())] == [[], [], []]
+    assert [row["lost"] for row in restart_rows(bare, audit_of(bare, ()))] == [[], [], []]
+
+
+@pytest.mark.breaks_a_check
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ({"a": "critical"}, "safe, once the check that broke can be run (a)"),
+        ({"a": "critical", "b": "warning", "c": "critical"}, "safe, once the checks that broke can be run (a and c)"),
+        ({"b": "warning"}, "nothing is lost; the other voters are a majority while they run"),
+    ],
+)  # fmt: skip
+def test_nobody_restarts_while_something_critical_could_not_be_looked_for(
+    broken: dict[str, Severity], reason: str, tmp_path: Path
+) -> None:
+    quorum(tmp_path)
+    declared = partial(
+        check, scope="log", source="-", holds_when="-", meaning="-", advice="-", action="know"
+    )
+    model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
+    result = audit_of(model, [declared(name, broken[name])(_breaks) for name in broken])
+    rows = restart_rows(model, result)
+    assert [row["reason"] for row in rows] == [reason] * 3
+    answer = answer_of(rows, result.verdict.as_row(), [])
+    if "critical" in broken.values():
+        assert answer.sentence == "Do not restart controllers 1, 2 and 3 yet."
+        assert (set(answer.may.values()), answer.order) == ({"not yet"}, None)
+    else:
+        assert answer.sentence == "Each node may be restarted, one at a time."
+
+
+def _breaks(quorum: Quorum) -> Iterator[BadRow]:
+    yield from ()
+    raise RuntimeError
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
@@ -1041,8 +1077,8 @@ def test_of_two_folders_of_a_disk_that_are_alike_neither_starts(
     if is_behind:
         cut(nodes[1], AT[11])
     evidence = collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None))
-    findings = audit_of(Quorum(evidence)).findings
-    rows = {row["replica"]: row["verdict"] for row in restart_rows(Quorum(evidence), findings)}
+    result = audit_of(Quorum(evidence))
+    rows = {row["replica"]: row["verdict"] for row in restart_rows(Quorum(evidence), result)}
     assert {label for label, told in rows.items() if told == "unsafe"} == (
         {"2"} if is_behind else {"2", "2-copy"}
     )
@@ -1927,7 +1963,7 @@ def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
     for node in quorum(tmp_path)[:2]:
         node.append(STOPPING[check])
     model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
-    rows = restart_rows(model, audit_of(model).findings)
+    rows = restart_rows(model, audit_of(model))
     assert {row["replica"]: row["verdict"] for row in rows} == {
         "1": "unsafe", "2": "unsafe", "3": "safe",
     }  # fmt: skip
@@ -1937,7 +1973,7 @@ def test_a_record_that_stops_loaders_stops_each_node_that_holds_it(
 def judged(root: Path) -> dict[str, dict[str, Any]]:
     """What is said of each replica's restart, by what its audit finds."""
     model = Quorum(collect(find_replicas([str(root)]), LIMITS, Redactor(None)))
-    return {row["replica"]: row for row in restart_rows(model, audit_of(model).findings)}
+    return {row["replica"]: row for row in restart_rows(model, audit_of(model))}
 
 
 def test_who_begins_with_a_snapshot_behind_a_record_does_not_stop_there(tmp_path: Path) -> None:
@@ -1971,7 +2007,7 @@ def test_a_record_that_stops_controllers_stops_no_broker(check: str, tmp_path: P
     result = audit_of(model)
     (one,) = found(result, check)
     assert (one.row.replica, one.row.evidence["stops"]) == ("0", "controllers")
-    rows = {row["replica"]: row for row in restart_rows(model, result.findings)}
+    rows = {row["replica"]: row for row in restart_rows(model, result)}
     assert {label: row["verdict"] for label, row in rows.items()} == {
         "0": "safe", "1": "unsafe", "2": "unsafe", "3": "safe",
     }  # fmt: skip
@@ -2061,7 +2097,7 @@ def test_what_is_wrong_in_the_history_and_stops_nobody_lets_all_nodes_wait(tmp_p
     result = audit_of(model)
     (one,) = found(result, "leader_in_isr")
     assert (one.severity, one.row.replica) == ("critical", "1")
-    rows = restart_rows(model, result.findings)
+    rows = restart_rows(model, result)
     assert [(row["verdict"], row["order"]) for row in rows] == [("safe", None)] * 3
     (told,) = answer_of(rows, None, []).restart
     assert (told.may, told.nodes) == ("not yet", "controllers 1, 2 and 3")
@@ -2080,7 +2116,7 @@ def test_what_two_damaged_logs_would_throw_away_is_lost_and_asks_to_keep_both(
     overwrite(nodes[2].segment(6), AT[9] + 70, b"\x55")
     model = Quorum(collect(find_replicas([str(tmp_path)]), LIMITS, Redactor(None)))
     result = audit_of(model)
-    rows = {row["replica"]: row for row in restart_rows(model, result.findings)}
+    rows = {row["replica"]: row for row in restart_rows(model, result)}
     assert [(rows[one]["verdict"], rows[one]["lost"]) for one in "13"] == [("unsafe", None)] * 2
     answer = answer_of([*rows.values()], None, [one.as_row() for one in result.findings])
     assert [one.lists for one in answer.lost if one.nodes != "controller 2"] == [
@@ -2288,7 +2324,7 @@ def test_a_voter_that_knows_no_endpoint_of_another_one_halts(tmp_path: Path) -> 
     boot = Plans(model).boots["1"]
     why = "it halts when it looks for the other voters: it knows no endpoint for its listener CTRL of voters 2 and 3"
     assert (boot.boots, boot.reason) == (False, why)
-    rows = {one["replica"]: one for one in restart_rows(model)}
+    rows = {one["replica"]: one for one in restart_rows(model, audit_of(model, ()))}
     assert (rows["1"]["verdict"], rows["1"]["reason"]) == ("unsafe", f"it would not start: {why}")
     told = {one.candidate: (one.can_win, one.granted_by) for one in Plans(model).elections()}
     assert told == {"1": (False, ()), "2": (True, ("2", "3")), "3": (True, ("2", "3"))}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.audit.runner import audit_of
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
@@ -87,7 +88,7 @@ def test_each_node_begins_with_its_newest_snapshot(tmp_path: Path) -> None:
     assert lost_by_loading(found) == {"1": BOB, "2": BOB}
     safe = {one.replica: one.safety for one in restarts(found)}
     assert safe == {"1": Safety.LOSES, "2": Safety.LOSES, "3": Safety.SAFE}
-    told = answer_of(restart_rows(found), None, [])
+    told = answer_of(restart_rows(found, audit_of(found, ())), None, [])
     assert told.sentence.endswith("Controllers 1 and 2 lose SCRAM users by it.")
     assert not told.lost
     for node, end in ((nodes[1], 13), (nodes[2], 15)):
