@@ -87,9 +87,12 @@ def epoch_agrees(quorum: Quorum) -> Iterator[BadRow]:
         found = {log.label: int(log.epochs[index]) for log, index in _holding(quorum, one)}
         against = {label: epoch for label, epoch in found.items() if epoch != one.epoch}
         begins = quorum.start_against(one)
-        if not against and begins is None and not len(odd) and not one.precedes_epochs:
+        cut = quorum.cut_off.get(one.path)
+        is_base = cut is not None and _goes_on_behind(quorum, cut)
+        is_odd = against or begins is not None or len(odd) or one.precedes_epochs
+        if not is_odd and not is_base:
             continue
-        if (cut := quorum.cut_off.get(one.path)) is not None:
+        if cut is not None:
             yield _cut_off_row(quorum, cut)
             continue
         label, epoch = next(iter(against.items()), (begins[0].label if begins else None, None))
@@ -155,14 +158,26 @@ def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
         evidence={
             "newer_epoch_from": start,
             "objects_lost": known_losses(quorum, one.path, start),
+            **({"asks": "stop"} if _goes_on_behind(quorum, cut) else {}),
         },
     )
+
+
+def _goes_on_behind(quorum: Quorum, cut: CutOff) -> bool:
+    """Whether the log beside such a snapshot needs it, and goes on behind it."""
+    log = quorum.by_label[cut.snapshot.replica]
+    return 0 < (log.start_offset or 0) <= cut.snapshot.end_offset < (log.end_offset or 0)
 
 
 def _keep(quorum: Quorum, cut: CutOff) -> str:
     """What is done with such a snapshot, and what only it holds, where that is known."""
     objects = known_losses(quorum, cut.snapshot.path, cut.start)
     told = f" {lost_words(objects)}" if objects else ""
+    if _goes_on_behind(quorum, cut):
+        return (
+            "The log beside it goes on from there, so these are two histories. Keep both folders whole, and find out which one the brokers follow. "
+            f"Never start nodes of both sides together: what only the other side holds is lost.{told}"
+        )
     return f"Keep a copy of the file, then set it aside, and see with kraftlog diff what it has otherwise. Only if its name is wrong is nothing lost.{told}"
 
 

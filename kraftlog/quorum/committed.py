@@ -16,6 +16,7 @@ import numpy as np
 from kraftlog.plain import voters_text
 from kraftlog.quorum.chain import holds
 from kraftlog.quorum.copy_times import described_key
+from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.epochs import claimed_of
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
@@ -42,7 +43,7 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
     at = min(known, contradicted_from(quorum, label))
     proving = quorum.comparisons.get((label, quorum.proven_by or label))
     if proving is not None:
-        at = min([at, *(one.start for one in proving.runs)])
+        at = min([at, *(one.start for one in proving.runs), *_newer_below(proving, at)])
     confirmed = quorum.confirmed_ends.get(label, at)
     if confirmed < min(at, known, quorum.tail_starts.get(label, at)):
         why = f"it carries a tail, and no other copy confirms what it holds from offset {confirmed} on"
@@ -60,6 +61,15 @@ def committed_in(quorum: Quorum, label: str) -> Committed:
         why = f"{quorum.told_by} tells that everything below offset {bounds.lower} is committed, and not that this log holds it"
         return Committed(known, why)
     return Committed(bounds.lower, bounds.lower_reason)
+
+
+def _newer_below(proving: Comparison, end: int) -> list[int]:
+    """Where a newer epoch begins in a log below an offset at which the log that proves what is committed
+    is in an older one: that is no history of it, also where both share no offset.
+    """
+    epoch, starts = proving.other.epoch_at(end - 1), proving.one.epoch_starts
+    newer = (one.start_offset for one in starts if one.epoch > epoch >= 0)
+    return [start for start in newer if start < end]
 
 
 def committed_together(quorum: Quorum) -> Committed:

@@ -53,6 +53,11 @@ class CutOff(NamedTuple):
     is_seen: bool
 
 
+def _goes_by(log: LogView, snapshot: SnapshotView) -> bool:
+    """Whether an empty log goes by the epoch of a snapshot, as its epoch checkpoint tells."""
+    return log.is_empty and (snapshot.epoch, snapshot.end_offset) in log.epoch_entries
+
+
 @dataclass(frozen=True)
 class Quorum(Departures):
     """What the checks see."""
@@ -215,7 +220,7 @@ class Quorum(Departures):
 
     def witnesses(self, log: LogView) -> list[Witness]:
         """What the files beside a log witness beyond its end, the furthest first. Snapshots that the
-        logs refuse are not of it.
+        logs refuse are not of it, unless it has no other records.
         """
         return self._witnesses[log.label]
 
@@ -224,7 +229,11 @@ class Quorum(Departures):
         return {
             log.label: witnesses(
                 log,
-                [one for one in self.snapshots_of(log.label) if self._may_be_of_it(one)],
+                [
+                    one
+                    for one in self.snapshots_of(log.label)
+                    if self._may_be_of_it(one) or _goes_by(log, one)
+                ],
                 self._senders(log),
                 self._led_from.get(log.evidence.node_id, {}),
             )

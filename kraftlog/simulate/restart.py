@@ -70,6 +70,7 @@ IF_DOWN_FIRST = "start it first if it is down already"
 """What the reason of a node holds which comes first in another order than that of a restart."""
 _ONE_HISTORY = "do not start it while a node of the other history runs"
 """What takes its place where there are two: whoever is elected cuts the logs of the other side."""
+_IF_APART = "if all of them are down already, copy their folders first: whoever leads cuts what the others hold there"
 NEVER_COMMITTED = "none of them was committed"
 """How the reason of a loss ends that nobody needs to mind."""
 NO_LEADER = "no leader can be elected without"
@@ -534,14 +535,12 @@ class _Judge:
         """Differences from the other copies."""
         quorum, lower, end = self.quorum, self.quorum.bounds.lower, log.end_offset or 0
         tails: list[int] = []
+        seconds: list[tuple[int, str]] = []
         for comparison in quorum.differing:
             for run in comparison.runs if comparison.one is log else ():
                 other = comparison.other.label
                 if quorum.is_second_history(comparison, run):
-                    why = (
-                        f"from offset {run.start} on it holds another history than replica {other}"
-                    )
-                    yield Safety.UNSAFE, why, run.start
+                    seconds.append((run.start, other))
                 elif quorum.is_tail(comparison, run):
                     tails.append(run.start)
                 elif is_undecided(quorum, comparison, run):
@@ -549,6 +548,9 @@ class _Judge:
                     if run.start >= lower:
                         at = f"offset {run.same_epoch_at} in the same epoch, which no start mends"
                     yield Safety.UNSAFE, f"it differs from replica {other} at {at}", None
+        for start, other in sorted(seconds):
+            why = f"from offset {start} on it holds another history than replica {other}"
+            yield Safety.UNSAFE, why, start
         begun = quorum.fork_starts.get(log.label)
         if begun and begun == log.start_offset:
             why = f"it holds another history, which parts from that of the other copies below offset {begun}"
@@ -632,11 +634,19 @@ class _Judge:
         )
         if self.quorum.fork_starts:
             todo = f"{but} {_ONE_HISTORY}"
+        elif apart := self._apart(log):
+            hold = "holds" if len(apart) == 1 else "hold"
+            todo = f"{but} wait until {voters_text(apart)} {hold} {held} as well, in place of other records there; {_IF_APART}"
         elif (down := self._why_down(log)) is not None:
             todo = f"; {down}, and no majority holds {held}: start it first{then_few()}"
         if missing := self.quorum.unseen_voters:
             todo += f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
         return f"nothing that is known to be committed is lost{todo}"
+
+    def _apart(self, log: LogView) -> tuple[int, ...]:
+        """The voters that hold other records than a log."""
+        others = (one.other.evidence for one in self.quorum.differing if one.one is log)
+        return tuple(sorted({one.node_id or 0 for one in others if self.quorum.is_voter(one)}))
 
     def _without(self, log: LogView) -> str:
         """What keeps the other voters' copies from being a majority that can go on while a voter is

@@ -63,17 +63,20 @@ def test_what_is_committed_is_kept_or_told(seed: int, tmp_path: Path) -> None:
         assert not lacking, log.label
 
 
-@pytest.mark.parametrize("seed", [*range(20), 2855, 2881, 20760])
+@pytest.mark.parametrize("seed", [*range(20), 2855, 2881, 20760, 738_778_941, 224_163_179])
 def test_what_is_proven_was_committed(seed: int, tmp_path: Path) -> None:
     """Also where voters have forgotten what they held, and both sides committed what they hold."""
     quorum = forgetful(seed)
-    plan = recovered(_copied(quorum, tmp_path, 0.95))
+    seen = _copied(quorum, tmp_path, 0.95)
+    if all(log.is_empty for log in seen.logs):
+        return
+    plan = recovered(seen)
     log = (quorum.nodes | quorum.observers)[int(plan.image.replica)].log
     proven = log[: plan.proven.offset]
     assert quorum.ever >= {*enumerate(proven)} or quorum.cannot_be_undone(proven)
 
 
-@pytest.mark.parametrize("seed", range(1000, 1030))
+@pytest.mark.parametrize("seed", [*range(1000, 1030), 366_378_491])
 def test_what_is_proven_of_logs_put_together_was_committed(seed: int, tmp_path: Path) -> None:
     """Each batch of them is that of the log from which it is taken."""
     quorum = raft.history(seed, observers=2, waits=True)
@@ -90,4 +93,5 @@ def test_what_is_proven_of_logs_put_together_was_committed(seed: int, tmp_path: 
         for at in range(int(links.base[link]), int(links.end[link]))
     }
     if len(plan.logs_of) > 1:
-        assert quorum.ever >= {(at, taken[at]) for at in range(plan.proven.offset)}
+        proven = [taken[at] for at in range(plan.proven.offset)]
+        assert quorum.ever >= {*enumerate(proven)} or quorum.cannot_be_undone(proven)

@@ -117,6 +117,23 @@ def test_where_the_cut_is_out_of_sight_nothing_is_named(tmp_path: Path) -> None:
     assert any("where its history was cut is out of sight" in text for text in values["unknown"])
 
 
+def test_an_empty_log_that_goes_by_it_has_lost_no_end(tmp_path: Path) -> None:
+    """Kafka keeps the epoch in which a log ends whose records are all dropped."""
+
+    def damage(nodes: list[Node]) -> None:
+        left_by_a_start(nodes)
+        for path in nodes[2].folder.glob("*.log"):
+            path.unlink()
+        nodes[2].segment(14).write_bytes(b"")
+        nodes[2].epochs([(3, 14)])
+
+    root = _made(tmp_path, damage)
+    told = audit_input([str(root)], load_options({"input": [str(root)]}))
+    criticals = {one["check"] for one in told.findings if one["severity"] == "critical"}
+    assert criticals == {"snapshot_epoch_agrees"}
+    assert not [one for one in told.findings if one["check"] == "log_end_lost"]
+
+
 def _older(node: Node) -> None:
     """The healthy snapshot under the name of a later one."""
     node.checkpoint(14, 1).write_bytes(node.checkpoint(6, 1).read_bytes())

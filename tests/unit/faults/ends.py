@@ -1057,6 +1057,18 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "snapshot_epoch_agrees", "critical", "3", 11,
+    says="goes on from there, so these are two histories. Keep both folders whole",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The same, where the log of voter 3 is still there, which begins with its snapshot."""
+    begun_anew(nodes, LATER)
+    nodes[2].segment(0).unlink()
+    nodes[2].segment(12).write_bytes(Batch(12, 2, (NO_OP,), None, healthy_log()[-1].ms).raw())
+    nodes[2].epochs([(2, 12)])
+
+
+@fault(
     "snapshot_within_committed", "critical", "3", 12, says="begins at offset 3 of 1. Set it aside"
 )
 def _(nodes: list[Node]) -> None:
