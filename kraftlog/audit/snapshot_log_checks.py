@@ -165,8 +165,9 @@ def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
 
 def _goes_on_behind(quorum: Quorum, cut: CutOff) -> bool:
     """Whether the log beside such a snapshot needs it, and goes on behind it."""
-    log = quorum.by_label[cut.snapshot.replica]
-    return 0 < (log.start_offset or 0) <= cut.snapshot.end_offset < (log.end_offset or 0)
+    log, end = quorum.by_label[cut.snapshot.replica], cut.snapshot.end_offset
+    is_of_it = log.epoch_at(end - 1) in (-1, cut.snapshot.epoch)
+    return is_of_it and 0 < (log.start_offset or 0) <= end < (log.end_offset or 0)
 
 
 def _keep(quorum: Quorum, cut: CutOff) -> str:
