@@ -329,7 +329,8 @@ class Quorum(Departures):
         shows nothing.
         """
         newer = replacing_epoch(comparison.one, comparison.other, run)
-        is_proven = comparison.other.label == self.proven_by and run.start < self.bounds.shown
+        own = (one.end for one in self._proofs if one.replica == comparison.other.label)
+        is_proven = run.start < max(own, default=0)
         return is_proven and bool(self.granted(newer)) and newer not in self._elected_forgetting
 
     @cached_property

@@ -47,14 +47,15 @@ class Plans:
     @cached_property
     def _witness(self) -> LogView | None:
         """A log that holds what is committed: that of the majority, where no leader replaced what it
-        holds, or else the newest, sooner one that most copies contradict nowhere.
+        holds, or else the newest, sooner one that most copies contradict nowhere, and that begins first.
         """
         quorum = self.quorum
         held = quorum.voting.committed_held()
         if held is not None and held.end >= quorum.bounds.lower:
             return quorum.by_label[held.label]
         usual = (log for log in quorum.peers if not is_contradicted(quorum, log.label))
-        return max(usual, key=lambda one: one.newness, default=None) or quorum.newest_log
+        found = max(usual, key=lambda one: (one.newness, -(one.start_offset or 0)), default=None)
+        return found or quorum.newest_log
 
     def committed_reach(self, log: LogView) -> int:
         """How far a replica holds what is committed: by a credible snapshot that it loads, and by
