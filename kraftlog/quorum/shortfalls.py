@@ -132,10 +132,12 @@ def _is_disputed(quorum: Quorum, epoch: int, leader: int) -> bool:
 def voted_down(quorum: Quorum, epoch: int, leader: int) -> list[int]:
     """The voters that voted for others in an epoch, where so many did that no majority can have
     elected a leader, and no record at hand is of that epoch: one that is tells who voted, and among
-    whom.
+    whom. Where voters can change, the leader's own disk of that epoch tells among whom it stood.
     """
     newest = max([quorum.newest_epoch, *(one.epoch for one in quorum.own_snapshots)])
-    if leader < 0 or epoch <= newest:
+    own = (known_epoch(one) for one in quorum.holders.get(leader, ()))
+    is_known = not quorum.voting.may_change or max((one or 0 for one in own), default=0) >= epoch
+    if leader < 0 or epoch <= newest or not is_known:
         return []
     others = quorum.votes_for_others(epoch, leader)
     return others if len(quorum.voters) - len(others) < quorum.bounds.majority else []
