@@ -6,6 +6,7 @@ In: `QuorumEvidence`. Out: `Quorum`, which all above this room sees. Nothing her
 checks judge. Source: KIP-630 "Design", "Changes to Leader Election", KAFKA-1211.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -335,7 +336,10 @@ class Quorum(Departures):
 
     @cached_property
     def _proofs(self) -> list[_Proof]:
-        return [*self._proven_changes(), *self._proven_epochs()]
+        """Of logs that prove the same, the one first that differs from the fewest others."""
+        apart = Counter(one.one.label for one in self.differing)
+        found = [*self._proven_changes(), *self._proven_epochs()]
+        return sorted(found, key=lambda one: apart[one.replica])
 
     @cached_property
     def held_below(self) -> int:

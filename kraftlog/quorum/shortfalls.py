@@ -365,13 +365,21 @@ def alone_from(quorum: Quorum, log: LogView, others: int = 0) -> int | None:
     """
     end, majority = log.end_offset or 0, quorum.bounds.majority
     held = [
-        end if log in copies else min(quorum.surely_agree(log, one) for one in copies)
+        end if log in copies else min(_holds_until(quorum, log, one) for one in copies)
         for copies in quorum.holders.values()
     ] + [end] * others
     if len(held) < majority or log.label in quorum.tail_starts:
         return None
     start = sorted(held, reverse=True)[majority - 1]
     return start if max(start, quorum.bounds.lower) < end else None
+
+
+def _holds_until(quorum: Quorum, log: LogView, other: LogView) -> int:
+    """How far another copy holds a log: what was changed in the midst of it takes nothing behind away."""
+    runs = quorum.comparisons[log.label, other.label].runs
+    if not runs or not all(one.equal_after for one in runs) or log.holes or other.holes:
+        return quorum.surely_agree(log, other)
+    return min(log.end_offset or 0, other.end_offset or 0)
 
 
 def written_alone(quorum: Quorum) -> WrittenAlone | None:
