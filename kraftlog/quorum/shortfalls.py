@@ -372,6 +372,20 @@ def alone_from(quorum: Quorum, log: LogView, others: int = 0) -> int | None:
     return start if max(start, quorum.bounds.lower) < end else None
 
 
+def going_on(quorum: Quorum, log: LogView) -> list[LogView]:
+    """The voters' copies that go on from the end of a voter's log with what no majority holds: a leader
+    that lacks it cuts it.
+    """
+    end = log.end_offset or 0
+    return [
+        one
+        for one in quorum.voter_logs
+        if (one.end_offset or 0) > end
+        and quorum.surely_agree(log, one) >= end
+        and alone_from(quorum, one) is not None
+    ]
+
+
 def written_alone(quorum: Quorum) -> WrittenAlone | None:
     """What a voter holds and no majority can hold by the copies, though it was written in one epoch
     over more time than copying takes; None where a running leader shows what it holds. Since Kafka
