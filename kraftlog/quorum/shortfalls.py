@@ -373,14 +373,15 @@ def alone_from(quorum: Quorum, log: LogView, others: int = 0) -> int | None:
 
 
 def going_on(quorum: Quorum, log: LogView) -> list[LogView]:
-    """The voters' copies that go on from the end of a voter's log with what no majority holds: a leader
-    that lacks it cuts it.
+    """The other voters' copies that go on from the end of a voter's log with what no majority holds: a
+    leader that lacks it cuts it.
     """
     end = log.end_offset or 0
     return [
         one
         for one in quorum.voter_logs
         if (one.end_offset or 0) > end
+        and one.evidence.node_id != log.evidence.node_id
         and quorum.surely_agree(log, one) >= end
         and alone_from(quorum, one) is not None
     ]

@@ -1615,6 +1615,11 @@ def test_who_starts_first_has_those_beside_it_that_go_on_from_its_end(tmp_path: 
         f"start it first if it is down already, beside controller 2, where the log goes on{few}"
     )
     assert found["2"].reason.endswith(f"start it first if it is down already{THEN_FEW}")
+    newer = Node(tmp_path / "newer", 1)
+    shutil.copytree(nodes[0].home, newer.home, dirs_exist_ok=True)
+    shutil.rmtree(nodes[1].home)
+    newer.append(Batch(13, 2, (NO_OP,), None, LATER))
+    assert "beside" not in answers(tmp_path)["1"].reason, "both are disks of one node"
 
 
 @pytest.mark.parametrize("is_missing", [False, True])
