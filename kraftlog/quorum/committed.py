@@ -155,7 +155,7 @@ def candidates(quorum: Quorum, awaited: Collection[int] = ()) -> list[Candidate]
         }
         votes |= {node for node, _ in named if node in awaited}
         granting = frozenset({voter, *votes})
-        stands = quorum.is_among(named, log.evidence)
+        stands = quorum.is_among(named, log.evidence) and not quorum.asks_nobody(log)
         wins = stands and len(votes) >= votes_needed(named)
         reached = quorum.leaves(log.label, key[1])
         if lower > quorum.bounds.shown:

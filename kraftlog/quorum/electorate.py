@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kraftlog.message.message_spec import ZERO_UUID
-from kraftlog.quorum import strays
+from kraftlog.quorum import settings, strays
 from kraftlog.quorum import voters as voter_sources
 from kraftlog.quorum.at_hand import AtHand
 from kraftlog.quorum.bounds import CopyStanding, Voting
@@ -191,6 +191,17 @@ class Electorate(AtHand):
             return None
         named = voter_sources.by_records([log], self.snapshots_of(log.label))
         return newest if any(one.since[1] <= newest.end_offset for one in named) else None
+
+    def asks_nobody(self, log: LogView) -> bool:
+        """Whether a node knows no voter, so that it stands for no election: its newest snapshot has lost
+        them, or, in a quorum whose records name them, it has no log, no snapshot and no setting.
+        """
+        if self.voterless_snapshot(log) is not None:
+            return True
+        one = log.evidence
+        is_empty = log.is_empty and not log.unread_segments and not self.snapshots_of(log.label)
+        is_told = one.server_properties is not None and one.setting(settings.VOTERS) is None
+        return self.recorded_voters is not None and is_empty and is_told
 
     def unplaced_voters(self, log: LogView) -> tuple[str | None, list[int]]:
         """The listener at which a voter's node looks for the others (None: it is not known), and

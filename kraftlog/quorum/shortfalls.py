@@ -382,6 +382,27 @@ def _holds_until(quorum: Quorum, log: LogView, other: LogView) -> int:
     return min(log.end_offset or 0, other.end_offset or 0)
 
 
+def going_on(quorum: Quorum, log: LogView) -> list[LogView]:
+    """The other voters' copies that go on from the end of a voter's log with what no majority holds: a
+    leader that lacks it cuts it.
+    """
+    end = log.end_offset or 0
+    return [
+        one
+        for one in quorum.voter_logs
+        if (one.end_offset or 0) > end
+        and one.evidence.node_id != log.evidence.node_id
+        and quorum.surely_agree(log, one) >= end
+        and alone_from(quorum, one) is not None
+    ]
+
+
+def apart_from(quorum: Quorum, log: LogView) -> list[int]:
+    """The voters that hold other records than a log."""
+    others = (one.other.evidence for one in quorum.differing if one.one is log)
+    return sorted({one.node_id or 0 for one in others if quorum.is_voter(one)})
+
+
 def written_alone(quorum: Quorum) -> WrittenAlone | None:
     """What a voter holds and no majority can hold by the copies, though it was written in one epoch
     over more time than copying takes; None where a running leader shows what it holds. Since Kafka

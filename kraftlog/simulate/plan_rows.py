@@ -91,7 +91,7 @@ class Plans:
                 log.evidence.node_id or 0,
                 vote_end(self.extent(log)),
                 self.committed_reach(log),
-                () if self.quorum.voterless_snapshot(log) else self.quorum.electorates[log.label],
+                () if self.quorum.asks_nobody(log) else self.quorum.electorates[log.label],
                 log.evidence.directory_id,
                 None if unread_before_start(self.quorum, log) else self.boots[log.label].boots,
                 described_key(self.quorum, log),

@@ -42,10 +42,12 @@ from kraftlog.quorum.shortfalls import (
     WrittenAlone,
     after_a_leader,
     alone_from,
+    apart_from,
     beyond_voters,
     electing_excused,
     excused_winners,
     forgotten_vote,
+    going_on,
     has_lost_its_end,
     is_excused,
     is_only_voter,
@@ -328,7 +330,7 @@ class _Judge:
         yield from self._short(log, votes)
         alone = self._alone_beside_lost(log) if votes else None
         if alone is not None:
-            why = f"what it holds from offset {alone} on may have been committed, and others seem to have lost it; if it is down already, start it first{then_few()}"
+            why = f"what it holds from offset {alone} on may have been committed, and others seem to have lost it; if it is down already, start it first{self._few(log)}"
             yield Safety.UNKNOWN, why, None
 
     def _short(self, log: LogView, votes: bool) -> Iterator[tuple[Safety, str, int | None]]:
@@ -519,7 +521,7 @@ class _Judge:
             lacks = self._elected_without(one.candidate)
             if lacks is not None and log.label in one.refused_by:
                 other = called(self.quorum, self.quorum.by_label[one.candidate])
-                todo = f"if it is down already, start it first{then_few()}"
+                todo = f"if it is down already, start it first{self._few(log)}"
                 if self.quorum.fork_starts:
                     todo = _ONE_HISTORY
                 elif (beside := undecided_beside(self.quorum, log)) is not None:
@@ -629,24 +631,23 @@ class _Judge:
             )
         held = offsets_text(max(alone, lower), end)
         but = f"{meanwhile}; {'and' if meanwhile else 'but'}"
-        todo = (
-            f"{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}{then_few()}"
-        )
+        todo = f"{but} wait until another voter holds {held} as well, or {IF_DOWN_FIRST}{self._few(log)}"
         if self.quorum.fork_starts:
             todo = f"{but} {_ONE_HISTORY}"
-        elif apart := self._apart(log):
+        elif apart := apart_from(self.quorum, log):
             hold = "holds" if len(apart) == 1 else "hold"
             todo = f"{but} wait until {voters_text(apart)} {hold} {held} as well, in place of other records there; {_IF_APART}"
         elif (down := self._why_down(log)) is not None:
-            todo = f"; {down}, and no majority holds {held}: start it first{then_few()}"
+            todo = f"; {down}, and no majority holds {held}: start it first{self._few(log)}"
         if missing := self.quorum.unseen_voters:
             todo += f"; without a copy of {voters_text(missing)} nothing tells whether the next leader cuts that"
         return f"nothing that is known to be committed is lost{todo}"
 
-    def _apart(self, log: LogView) -> tuple[int, ...]:
-        """The voters that hold other records than a log."""
-        others = (one.other.evidence for one in self.quorum.differing if one.one is log)
-        return tuple(sorted({one.node_id or 0 for one in others if self.quorum.is_voter(one)}))
+    def _few(self, log: LogView) -> str:
+        """What stands behind "start it first": who goes on from its end comes with it, the others then."""
+        more = [called(self.quorum, one) for one in going_on(self.quorum, log)]
+        beside = f", beside {listed(more)}, where the log goes on" if more else ""
+        return f"{beside}{then_few(are_many=bool(more))}"
 
     def _without(self, log: LogView) -> str:
         """What keeps the other voters' copies from being a majority that can go on while a voter is

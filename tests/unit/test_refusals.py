@@ -345,6 +345,28 @@ def test_who_has_lost_the_voters_stands_for_no_election_and_grants_its_vote(tmp_
     assert told["2"] == (True, ("1", "2", "3"))
 
 
+@pytest.mark.parametrize("names_voters", [False, True])
+def test_an_emptied_disk_knows_no_voter_but_by_its_settings(
+    names_voters: bool, tmp_path: Path
+) -> None:
+    """Kafka 4.3.1 alone on such a disk stays unattached, with voters=[], and never leads."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        replace_batch(node, 3, lambda one: voters_batch(3, 1, 1, 2, 3, ms=one.ms).raw())
+    nodes[2].checkpoint(6, 1).write_bytes(snapshot([], 1, START_MS, voters=(1, 2, 3)))
+    for node in nodes[:2]:
+        for path in node.folder.iterdir():
+            path.unlink()
+        more = "controller.quorum.voters=1@a:1,2@b:1,3@c:1\n" if names_voters else ""
+        (node.home / "server.properties").write_text(f"node.id={node.node_id}\n{more}")
+    model = Quorum(collect(find_replicas([str(tmp_path)]), Limits(), Redactor(None)))
+    plans = {one.candidate: (one.can_win, one.granted_by) for one in Plans(model).elections()}
+    assert plans["1"] == ((True, ("1", "2")) if names_voters else (False, ()))
+    assert plans["3"] == (True, ("1", "2", "3"))
+    told = [one.row.message for one in found(audit(tmp_path), "voter_holds_committed_data")]
+    assert any("would elect it all the same" in one for one in told) == names_voters
+
+
 # --- Records of snapshots -----------------------------------------------------------------------
 
 

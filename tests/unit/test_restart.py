@@ -1635,6 +1635,29 @@ def test_of_two_that_hold_it_the_one_that_knows_its_vote_starts_first(
     assert f"if it is down, start controller {first} first" in found["3"].reason
 
 
+def test_who_starts_first_has_those_beside_it_that_go_on_from_its_end(tmp_path: Path) -> None:
+    """Two of five hold more than a majority, one of them more than the other."""
+    nodes = [*quorum(tmp_path), Node(tmp_path, 4), Node(tmp_path, 5)]
+    for node in nodes[3:]:
+        node.write(healthy_log())
+    five = [{"voterId": one} for one in range(1, 6)]
+    for node in nodes:
+        node.quorum_state(leaderId=2, leaderEpoch=2, currentVoters=five)
+    nodes[0].append(Batch(12, 2, (NO_OP,), None, LATER))
+    nodes[1].append(Batch(12, 2, (NO_OP,), None, LATER), Batch(13, 2, (NO_OP,), None, LATER))
+    found = answers(tmp_path)
+    few = ", then only as many others as make a majority with them, and the rest when one of them leads"
+    assert found["1"].reason.endswith(
+        f"start it first if it is down already, beside controller 2, where the log goes on{few}"
+    )
+    assert found["2"].reason.endswith(f"start it first if it is down already{THEN_FEW}")
+    newer = Node(tmp_path / "newer", 1)
+    shutil.copytree(nodes[0].home, newer.home, dirs_exist_ok=True)
+    shutil.rmtree(nodes[1].home)
+    newer.append(Batch(13, 2, (NO_OP,), None, LATER))
+    assert "beside" not in answers(tmp_path)["1"].reason, "both are disks of one node"
+
+
 @pytest.mark.parametrize("is_missing", [False, True])
 def test_what_no_voter_at_hand_holds_is_not_excused(is_missing: bool, tmp_path: Path) -> None:
     """Only a broker's snapshot tells of it."""
