@@ -251,7 +251,7 @@ def _cuts(quorum: Quorum, one: SnapshotView) -> dict[str, tuple[int, int]]:
     changed may be changed elsewhere, too. Where it is the time of a later batch of the same epoch,
     or of a batch in another snapshot, Kafka has written it so, and it is only a note. A leader under
     load takes the time of a batch from a buffer that it has filled again meanwhile (KAFKA-20913, seen
-    with Kafka 4.3.1 and 4.4.0).""",
+    with Kafka 3.9.1 to 4.4.0).""",
     advice="""Look at snapshot_equals_replay for the same file. If that holds, only retention by
     time goes wrong, and only until the next snapshot.""",
 )  # fmt: skip
@@ -265,11 +265,13 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
             newest = int(log.evidence.log.max_timestamps[row])
             if int(log.last[index]) == one.end_offset - 1 and newest != stamp:
                 later = _later_of(log, index, stamp) or _in_another(quorum, one, newest, stamp)
-                why = (
-                    "Retention by time uses that time, and the file may have been changed. Compare its state with the log's."
-                    if later is None
-                    else f"That is the time of {later}, which the leader wrote before it took the snapshot: Kafka does so under load (KAFKA-20913). The time alone is no fault."
-                )
+                is_a_note = later is not None or _may_be_of_a_buffer(quorum, one, newest, stamp)
+                if later is not None:
+                    why = f"That is the time of {later}, which the leader wrote before it took the snapshot: Kafka does so under load (KAFKA-20913). The time alone is no fault."
+                elif is_a_note:
+                    why = "The node led then, and made it later still: under load Kafka tells the time of another batch in a buffer (KAFKA-20913). The time alone is no fault."
+                else:
+                    why = "Retention by time uses that time, and the file may have been changed. Compare its state with the log's."
                 whose = (
                     "the log beside it" if log.label == one.replica else f"the log of {log.label}"
                 )
@@ -280,7 +282,7 @@ def timestamp_agrees(quorum: Quorum) -> Iterator[BadRow]:
                     one.path,
                     offset=one.end_offset - 1,
                     other_replica=log.label if log.label != one.replica else None,
-                    severity="info" if later is not None else None,
+                    severity="info" if is_a_note else None,
                     evidence={"header_timestamp": stamp, "log_timestamp": newest},
                 )
             break
@@ -302,6 +304,15 @@ def _in_another(quorum: Quorum, own: SnapshotView, newest: int, stamp: int) -> s
         if one.id != own.id and stamp in one.evidence.batches.max_timestamps:
             return f"a batch in snapshot {one.evidence.name}"
     return None
+
+
+def _may_be_of_a_buffer(quorum: Quorum, one: SnapshotView, newest: int, stamp: int) -> bool:
+    """Whether a leader can have had a batch of a time in its buffers before it made a snapshot: one that
+    it never wrote, as it led no longer, or that was of a snapshot which retention has dropped.
+    """
+    made = int(one.evidence.batches.max_timestamps[0])
+    led = quorum.leaders.get(one.epoch) == quorum.by_label[one.replica].evidence.node_id
+    return led and newest < stamp < made
 
 
 def _time(stamp: int) -> str:

@@ -239,7 +239,9 @@ IS_FOLDER = "it is a folder, not a file"
 UNLISTED = "its folder cannot be listed"
 UNSEEN = f"{UNLISTED} and may hold a log"
 _OF_FILE_SYSTEM = "lost+found"
-NO_SEGMENT = "no segment lies in its folder: the log was not copied, or is gone on the node"
+NO_SEGMENT = (
+    "no segment lies in its folder: the log was not copied, is gone on the node, or was never begun"
+)
 _OF_AN_OPENED_LOG = frozenset(
     {
         names.INDEX,

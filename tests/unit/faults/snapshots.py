@@ -190,6 +190,26 @@ def _(nodes: list[Node]) -> None:
     nodes[0].checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 3001))
 
 
+def _made_late(node: Node) -> None:
+    """A snapshot's header that was written half a second after the time that it tells."""
+    header = struct.pack(">hq", 0, START_MS + 3500) + b"\0"
+    made = Batch(0, 1, (header,), (struct.pack(">hh", 0, 3),), START_MS + 4000)
+    whole = snapshot(STORED, 1, START_MS + 4000)
+    node.checkpoint(6, 1).write_bytes(made.raw() + whole[len(made.raw()) :])
+
+
+@fault("snapshot_timestamp_agrees", "info", "1", 5, says="The node led then")
+def _(nodes: list[Node]) -> None:
+    """What else the leader had in that buffer it never wrote, or has dropped since."""
+    _made_late(nodes[0])
+
+
+@fault("snapshot_timestamp_agrees", "warning", "2", 5, says="the file may have been changed")
+def _(nodes: list[Node]) -> None:
+    """Who follows reads the time from its log."""
+    _made_late(nodes[1])
+
+
 @fault("snapshot_timestamp_agrees", "warning", "1", 5, says="the file may have been changed")
 def _(nodes: list[Node]) -> None:
     """The next epoch has another leader."""
