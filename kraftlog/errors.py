@@ -23,7 +23,7 @@ class PlatformError(KraftlogError):
 
 
 class StoreError(KraftlogError):
-    """An object store that is not there, or does not let us in."""
+    """An object store, or a disk with a lake, that is not there or does not let us in."""
 
 
 class LakeError(KraftlogError):

@@ -6,6 +6,7 @@ again for minutes before it gives up, so whoever is about to work there looks fi
 little patience.
 """
 
+import errno
 import os
 import re
 import threading
@@ -56,10 +57,14 @@ _REFUSED_WITHOUT_A_WORD = "(HTTP status 400)"
 """What S3 answers to a token that is over, or another region's signature, where it may say nothing
 (HEAD).
 """
-_OF_A_STORE = re.compile(r"Generic \w+ error|necessary privileges|Error performing [A-Z]+ http")
-"""How delta-rs's client begins what a store, and nothing in a table, has kept it from."""
-_BY_SYSTEM = re.compile(r"[([](?:os error|[Ee]rrno) (\d+)[)\]]")
+_OF_A_STORE = re.compile(
+    r"Generic \w+ error|necessary privileges|Error performing [A-Z]+ http|AWS Error"
+)
+"""How delta-rs's client, or Arrow's, tells what a store, and nothing in a table, has kept it from."""
+_BY_SYSTEM = re.compile(r"(?:[([](?:os error|[Ee]rrno) |\bOs \{ code: )(\d+)")
 """Where delta-rs's client, or Arrow's, has met a refusal of the disk."""
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""What the disk says of a path at which no such file is."""
 _IN_ONE_REQUEST = "allow_delayed_open=true"
 """Arrow puts a small file by one request, and not as an upload of parts, which takes three."""
 _NOT_OURS = re.compile(
@@ -147,10 +152,20 @@ def why(path: str, error: Exception) -> str:
 
 
 def refusal(path: str, error: Exception) -> StoreError | None:
-    """What to raise where a store has kept delta-rs from its work, and not what it read there."""
-    if is_remote(path) and _OF_A_STORE.search(str(error)):
-        return StoreError(f"{path}: {why(path, error)}")
-    return None
+    """What to raise where a store, or the disk, has kept a client from reading, and not what it read
+    or missed there: what is unknown is not damaged, and nothing is rebuilt in its place.
+    """
+    if isinstance(error, StoreError):
+        return error
+    if is_remote(path):
+        is_kept = _OF_A_STORE.search(str(error)) and not isinstance(error, FileNotFoundError)
+        return StoreError(f"{path}: {why(path, error)}") if is_kept else None
+    found = _BY_SYSTEM.search(str(error))
+    if found is None or int(found[1]) in _NOT_THERE:
+        return None
+    return StoreError(
+        f"{path}: it cannot be read ({why(path, error)}), which does not say that it is damaged; run as a user who may read all of the lake, or mend its disk"
+    )
 
 
 def _kind(uri: str) -> str:

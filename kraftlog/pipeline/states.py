@@ -81,10 +81,13 @@ class States:
         """Fold every stretch of every lineage that tells something which `main` does not."""
         forking = {one.name: one.fork_offset for one in lineages if one.fork_offset}
         asked = sorted({*forking.values(), *(() if self.told is None else self.told.asked)})
+        self._settle(lineages[0])
         with ThreadPoolExecutor(1) as aside:
             for lineage in lineages:
                 for stretch in stretches(lineage):
-                    if lineage.name == MAIN:
+                    if self._is_kept(lineage, stretch):
+                        self._small_tables(lineage, stretch, forking)
+                    elif lineage.name == MAIN:
                         # Spark's tasks fold partitions while the driver replays the small tables
                         # and loads the snapshots that the audit will hold against them.
                         outline = self._outline(lineage, stretch)
@@ -100,6 +103,21 @@ class States:
                     elif stretch.is_last or stretch.end_offset > lineage.fork_offset:
                         outline = self._small_tables(lineage, stretch, forking)
                         self._take(self._partitions(lineage, stretch, outline).written)
+
+    def _settle(self, main: Lineage) -> None:
+        """Have all of the shared lineage's partitions told anew where the last stretch cannot go on:
+        whether those before it are kept is to be known before they are folded.
+        """
+        if self.grown_from is not None:
+            *earlier, last = stretches(main)
+            if earlier and outline_from(self._outline(main, last), self.grown_from) is None:
+                self.grown_from = None
+
+    def _is_kept(self, lineage: Lineage, stretch: Stretch) -> bool:
+        """Whether the lake holds the partitions of a stretch: before a hole all versions have ended,
+        and stay where the shared lineage has only grown.
+        """
+        return lineage.name == MAIN and self.grown_from is not None and not stretch.is_last
 
     def _outline(self, lineage: Lineage, stretch: Stretch) -> Outline:
         """The outline of a stretch of the shared lineage, before its small tables are replayed."""
@@ -298,7 +316,7 @@ class States:
     def _standing(self, lineage: Lineage, stretch: Stretch) -> KnownVersions | None:
         """Known history from which the fold of a stretch can go on."""
         if lineage.name == MAIN:
-            if self.grown_from is None or not stretch.is_last:
+            if self.grown_from is None:
                 return None
             return KnownVersions(self.grown_from, self._files_of_main(current=True))
         if not _departs_in(lineage, stretch):

@@ -6,7 +6,7 @@ Spark data source, for people who write their own SQL.
     spark.read.format("kraftlog").option("relation", "records").load("replicas/")
 
 Options: `relation` (default records), `columns` (comma-separated; fewer columns cost less), `tasks`,
-and the options of `conf/kraftlog.toml` by their names; there are no others. The driver plans splits,
+`pushdown` (what the filters of one query rule out is not read), and the options of `conf/kraftlog.toml` by their names; there are no others. The driver plans splits,
 executors read them; both readers pickle. Secrets are masked under a random key per query, or under
 the option `redaction_key`; only with that option do masks stay equal when a stream is started again.
 """
@@ -44,6 +44,7 @@ from kraftlog.source.stream_progress import (
 from kraftlog.source.task_settings import (
     arrow_schema,
     limits_of,
+    pushes_filters,
     relation_of,
     roots_of,
     settings_of,
@@ -69,10 +70,12 @@ class KraftlogDataSource(DataSource):
     def schema(self) -> StructType:
         settings_of(self.options)  # a wrong option is told now, and not when rows are asked for
         tasks_of(self.options)
+        pushes_filters(self.options)
         return from_arrow_schema(arrow_schema(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return KraftlogReader(dict(self.options), list(schema.names))
+        kind = PushingReader if pushes_filters(self.options) else KraftlogReader
+        return kind(dict(self.options), list(schema.names))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return KraftlogStreamReader(dict(self.options), list(schema.names))
@@ -87,11 +90,6 @@ class KraftlogReader(DataSourceReader):
         self._relation = relation_of(options)
         self._redactor = source_redactor(options)
         self._pushed = Pushed()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
-        """Note what need not be read; Spark applies all filters again."""
-        self._pushed = push(filters)
-        yield from filters
 
     def partitions(self) -> Sequence[InputPartition]:
         """One partition per group of splits; `files` needs none, the driver has listed them."""
@@ -110,6 +108,18 @@ class KraftlogReader(DataSourceReader):
         wanted = None if self._relation in _OF_A_QUORUM else self._pushed.replicas
         found = find_replicas(roots_of(self._options))
         return [one for one in found if wanted is None or one.label in wanted]
+
+
+class PushingReader(KraftlogReader, DataSourceReader):
+    """The same for the filters of one query. Spark 4.2 keeps what was planned for them, and gives it
+    to the next query of the same frame or view, whatever that asks, and to both sides of a join: so
+    only who reads anew for each query may ask for it.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
+        """Note what need not be read; Spark applies all filters again."""
+        self._pushed = push(filters)
+        yield from filters
 
 
 STREAMED = ("files", "batches", "records", "control_records", "faults")

@@ -27,7 +27,7 @@ from kraftlog.log.storage import absolute
 KEY_SIZE = 32
 _FOLDERS = ("path", "paths", "input")
 """Options of a read that name folders: `.load` gives one as `path`, several as `paths`."""
-_OF_A_READ = ("relation", "columns", "tasks")
+_OF_A_READ = ("relation", "columns", "tasks", "pushdown")
 _TASKS = 8
 """Tasks that a read is spread over, unless option `tasks` says otherwise; never more than there are
 splits.
@@ -120,6 +120,16 @@ def settings_of(options: Mapping[str, str]) -> Options:
             raise no_such_option(key, [*_OF_A_READ, *option_names()])
     require_of_reading(own)
     return load_options(own)
+
+
+def pushes_filters(options: Mapping[str, str]) -> bool:
+    """Whether what the filters of one query rule out is left unread.
+
+    Raises UsageError where that is neither true nor false."""
+    named = options.get("pushdown", "false").lower()
+    if named not in ("true", "false"):
+        raise UsageError(f"option 'pushdown' must be true or false, not {named!r}")
+    return named == "true"
 
 
 def tasks_of(options: Mapping[str, str]) -> int:

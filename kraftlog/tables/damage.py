@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from deltalake.table import SUPPORTED_READER_FEATURES
 
 from kraftlog.errors import LakeError, UnwritableError
-from kraftlog.log.stores import side_by_side
+from kraftlog.log.stores import refusal, side_by_side
 from kraftlog.plain import in_line
 from kraftlog.tables.lake import WRITER, Lake, actions_of
 from kraftlog.tables.parquet import lake_filesystem
@@ -60,7 +60,7 @@ def damages(
     """Those of the tables that are damaged; `deep` reads all files, `opens` only their footers.
 
     Raises LakeError where something else lies in a table's place, UnwritableError where another
-    writer has changed a table's format.
+    writer has changed a table's format, StoreError where one cannot be looked at.
     """
     finished = finished_run(lake, published)
 
@@ -95,6 +95,7 @@ def _damage(
         files, is_ahead = lake.sizes(name), lake.run_number(name) > finished
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
+        _require_read(lake, name, error)
         words = _first_words(error)
         if words.startswith(_UNSUPPORTED):
             raise _foreign_format(lake, name, f"({words})") from error
@@ -113,6 +114,7 @@ def _damage(
             whole = changed = _before_others(lake, spec, version, now)
             files = files if whole is None else lake.sizes(name, whole)
         except Exception as error:
+            _require_read(lake, name, error)
             what = f"its history since version {version} cannot be read ({_first_words(error)})"
         else:
             if then != published.files.get(name):
@@ -122,6 +124,7 @@ def _damage(
             whole = lake.version_of_run(name, finished, now if changed is None else changed)
             files = {} if whole is None else lake.sizes(name, whole)
         except Exception as error:
+            _require_read(lake, name, error)
             what = f"a killed run has left it, and its version before that cannot be read ({_first_words(error)})"
     lost = _lost_files(lake, name, files, deep, opens)
     if what is not None:
@@ -190,22 +193,31 @@ def _lost_files(
             found[path] = "missing"
         elif sizes[path] != size:
             found[path] = "of another size"
-        elif (deep or opens) and not _is_whole(filesystem, f"{folder}/{path}", deep):
-            found[path] = "with broken content"
+        elif deep or opens:
+            try:
+                _read(filesystem, f"{folder}/{path}", deep)
+            except (OSError, pa.ArrowException) as error:
+                _require_read(lake, name, error)
+                found[path] = "with broken content"
     return found
 
 
-def _is_whole(filesystem: pafs.FileSystem, path: str, deep: bool) -> bool:
-    """Whether a file can be opened, and, looked at deep, every page of it has the checksum that it
-    was written with.
+def _read(filesystem: pafs.FileSystem, path: str, deep: bool) -> None:
+    """Open a file, and, looked at deep, hold every page of it against the checksum that it was
+    written with.
+
+    Raises what Arrow raises where one is broken."""
+    with pq.ParquetFile(path, filesystem=filesystem, page_checksum_verification=True) as file:
+        for _ in file.iter_batches() if deep else ():
+            pass
+
+
+def _require_read(lake: Lake, name: str, error: Exception) -> None:
+    """Raise StoreError where an error is of what has kept us from reading a table, and so tells
+    nothing of what lies there.
     """
-    try:
-        with pq.ParquetFile(path, filesystem=filesystem, page_checksum_verification=True) as file:
-            for _ in file.iter_batches() if deep else ():
-                pass
-    except (OSError, pa.ArrowException):
-        return False
-    return True
+    if refused := refusal(lake.path(name), error):
+        raise refused from error
 
 
 def _first_words(error: Exception) -> str:

@@ -216,6 +216,8 @@ class Lake:
             found = self.dataset(name, version)
             return found.to_table(columns=list(columns) if columns else None, filter=chosen)
         except (OSError, pa.ArrowInvalid) as error:
+            if refused := refusal(self.path(name), error):
+                raise refused from error
             told = why(self.path(name), error) if isinstance(error, OSError) else "it is broken"
             # A run sees by itself what is not there in its full size.
             again = "" if isinstance(error, FileNotFoundError) else " with --verify"

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
+from blake3 import blake3
 
 from kraftlog.errors import LakeError
 from kraftlog.log import stores
@@ -29,6 +30,8 @@ from kraftlog.log.stores import is_remote
 _SLICES = "kraftlog.slices"
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _PLAIN = " !$&()+,-.;@_~"
+_LONGEST = 200
+"""File systems end a name at 255 bytes, and each letter that is not Latin takes nine here."""
 _ROW_GROUP_ROWS = 1 << 20
 _TEXT_LIMIT = 64
 """Longer texts are left out of the statistics, where a column has several: a cut maximum would have
@@ -137,10 +140,15 @@ def _with_own_dictionaries(group: pa.Table) -> pa.Table:
 
 def _folders(values: Mapping[str, str | None]) -> str:
     """`column=value/` of each partition column, as Hive names them: Polars and others that do not
-    take the values from Delta's log read them there.
+    take the values from Delta's log read them there. A text that no file system takes as a name
+    (a copy's label may be a long path) is a hash of it there.
     """
-    texts = (_NO_VALUE if value is None else quote(value, safe=_PLAIN) for value in values.values())
-    return "".join(f"{name}={text}/" for name, text in zip(values, texts, strict=True))
+    return "".join(f"{name}={_folder_text(value)}/" for name, value in values.items())
+
+
+def _folder_text(value: str | None) -> str:
+    text = _NO_VALUE if value is None else quote(value, safe=_PLAIN)
+    return text if len(text) <= _LONGEST else blake3(text.encode()).hexdigest()
 
 
 def _held(slices: Sequence[int]) -> list[int]:

@@ -217,10 +217,16 @@ def cut_broken_end(table_path: str) -> bool:
 
 
 def is_commit(path: Path) -> bool:
-    """Whether a file is a commit to its end: a JSON object in each line."""
+    """Whether a file is a commit to its end: a JSON object in each line.
+
+    Raises StoreError where it cannot be read: it may be whole."""
     try:
         found = [json.loads(line) for line in path.read_bytes().splitlines()]
-    except (OSError, ValueError, RecursionError):
+    except OSError as error:
+        if refused := refusal(str(path), error):
+            raise refused from error
+        return False
+    except (ValueError, RecursionError):
         return False
     return bool(found) and all(isinstance(one, dict) for one in found)
 

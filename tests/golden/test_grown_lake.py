@@ -12,6 +12,7 @@ import pytest
 
 from kraftlog.config import Options, load_options
 from kraftlog.errors import LakeError
+from kraftlog.log.names import LOG_FOLDER
 from kraftlog.pipeline import run
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.pipeline.keeping import compact_lake
@@ -105,6 +106,42 @@ def test_a_grown_log_adds_only_what_is_new(tmp_path: Path) -> None:
     bring_up(lab.root, Lake(str(anew)))
     for name in state_tables():
         assert contents(lab.lake, name) == contents(Lake(str(anew)), name), name
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_what_ended_at_a_hole_is_told_once(
+    goes_on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run over a log with a hole wrote the versions before it once more, and their faults; also
+    where the last stretch is told anew, as of topics that share a name.
+    """
+    if not goes_on:
+        monkeypatch.setattr("kraftlog.pipeline.states.outline_from", lambda *_: None)
+    lab = Lab(tmp_path)
+    shutil.rmtree(lab.root)
+    shutil.copytree(DATA / "steady-live" / "replicas" / "1", lab.root / "1")
+    (*_, gone, _, last) = sorted((lab.root / "1" / LOG_FOLDER).glob("*.log"))
+    gone.unlink()
+    whole = last.read_bytes()
+    for size in (len(whole) // 2, len(whole)):
+        last.write_bytes(whole[:size])
+        lab.bring_up()
+    told = {one["stretch"] for one in lab.rows("lineages")}
+    assert told == {0, 1}
+    assert lab.lake.run_number("partitions") == 2
+    anew = tmp_path / "anew"
+    anew.mkdir()
+    shutil.copy(lab.lake.path("_redaction.key"), anew)
+    bring_up(lab.root, Lake(str(anew)))
+    for name in (*state_tables(), "replay_faults"):
+        assert of_newest(lab.lake, name) == of_newest(Lake(str(anew)), name), name
+
+
+def of_newest(lake: Lake, name: str) -> list[str]:
+    """The rows of the newest run, without its id."""
+    newest = newest_run(lake)["run_id"]
+    rows = lake.rows(name).to_pylist()
+    return sorted(repr(one) for one in rows if one.pop("run_id", newest) == newest)
 
 
 def test_lives_go_on_from_what_is_kept(tmp_path: Path) -> None:

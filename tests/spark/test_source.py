@@ -16,7 +16,7 @@ from kraftlog.decode.redaction import MASK_PREFIX, Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.relations import Row, all_relations
-from kraftlog.source.datasource import KraftlogReader, register
+from kraftlog.source.datasource import PushingReader, register
 from kraftlog.source.parts import Part
 from tests.golden.cases import DATA
 
@@ -98,10 +98,32 @@ def test_secrets_are_masked_unless_revealed(read: Read) -> None:
     assert not any(row.salt.startswith(MASK_PREFIX) for row in salts)
 
 
+def test_a_frame_may_be_asked_again(read: Read) -> None:
+    """Spark gave the second query what it had planned for the first one's filters, and no more."""
+    frame = read("records")
+    all_of, of_2, of_3 = (
+        read("records").where(one).count() for one in ("true", "replica = '2'", "replica = '3'")
+    )
+    assert 0 < of_2 < all_of
+    two, three = frame.where("replica = '2'"), frame.where("replica = '3'")
+    assert (two.count(), frame.count(), three.count()) == (of_2, all_of, of_3)
+    assert two.union(three).count() == of_2 + of_3
+    assert two.select("offset").join(three.select("offset"), "offset").count() > 0
+
+
+@pytest.mark.parametrize("query", ["type = 'TOPIC_RECORD' and offset >= 900", "replica = '14'"])
+def test_one_query_may_push_its_filters(read: Read, query: str) -> None:
+    every, pushed = read("records"), read("records", pushdown="true")
+    columns = ["path", "position", "offset", "record_index"]
+    found = sorted(map(tuple, pushed.where(query).select(*columns).collect()))
+    assert found
+    assert found == sorted(map(tuple, every.where(query).select(*columns).collect()))
+
+
 def read_with(root: Path, *filters: Filter) -> tuple[set[str], list[Row]]:
     """The files that are opened for the records, and the rows that Spark gets to filter."""
     options = {"path": str(root), "relation": "records"}
-    reader = KraftlogReader(options, ["replica", "offset", "path"])
+    reader = PushingReader(options, ["replica", "offset", "path"])
     list(reader.pushFilters(list(filters)))
     parts = [part for part in reader.partitions() if isinstance(part, Part)]
     files = {split.file.path for part in parts for split in part.splits}
@@ -137,6 +159,7 @@ def test_several_folders_are_read_together(read: Read) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        ({"pushdown": "maybe"}, "option 'pushdown' must be true or false, not 'maybe'"),
         ({"relaton": "files"}, "there is no option 'relaton'; the nearest one is 'relation'"),
         ({"redactionkey": "k" * 32}, "there is no option .*; the nearest one is 'redaction_key'"),
         ({"tasks": "abc"}, "option 'tasks' must be a whole number above 0, not 'abc'"),

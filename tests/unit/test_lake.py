@@ -331,6 +331,21 @@ def test_files_lie_below_folders_that_name_their_partition(tmp_path: Path) -> No
     assert set(seen.select(columns).rows()) == expected
 
 
+def test_a_partition_may_have_a_longer_name_than_a_folder(tmp_path: Path) -> None:
+    """A copy's label is a path, of any length: its lineage was a folder that no disk takes."""
+    lake, spec = Lake(str(tmp_path)), state_tables()["topics"]
+    rows = pa.Table.from_pylist([{"name": "t"}], schema=spec.schema)
+    long = [f"{'複製/' * 30}{number}" for number in range(2)]
+    files = [
+        write_file(lake.path("topics"), rows, {"lineage": one, "is_current": "true"})
+        for one in long
+    ]
+    lake.commit(spec, files, 1)
+    assert all((tmp_path / "topics" / one.path).is_file() for one in files)
+    assert len({one.path.partition("/")[0] for one in files}) == 2
+    assert {one["lineage"] for one in lake.rows("topics", ["lineage"]).to_pylist()} == {*long}
+
+
 def test_a_file_where_a_table_should_be_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "batches").write_text("")
     with pytest.raises(LakeError, match="a file where a table should be"):

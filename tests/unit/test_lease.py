@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from kraftlog.errors import LakeError, UnwritableError
+from kraftlog.errors import LakeError, StoreError, UnwritableError
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.lease import Lease, lease_of
 from kraftlog.tables.register import Register, cut_broken_end
@@ -256,6 +256,23 @@ def test_only_the_end_of_a_log_is_cut(tmp_path: Path) -> None:
     assert not cut_broken_end(str(log.parent)), "nothing would be left"
     assert sorted(log.glob("*.json")) == entries
     assert not cut_broken_end(str(tmp_path / "none"))
+
+
+def test_what_may_not_be_read_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry that another user has written for himself is whole: it was deleted."""
+    for _ in range(2):
+        with hold(str(tmp_path)):
+            pass
+    log = tmp_path / "_lake" / "_delta_log"
+    entries = sorted(log.glob("*.json"))
+
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(StoreError, match=r"json: it cannot be read \(Permission denied\)"):
+        cut_broken_end(str(log.parent))
+    assert sorted(log.glob("*.json")) == entries
 
 
 FOREIGN: dict[str, Callable[[DeltaTable], object]] = {

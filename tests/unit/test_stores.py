@@ -46,6 +46,12 @@ KINDS = [
             ),
             "Read-only file system",
         ),
+        (
+            OSError(
+                'Could not create local directory: /l Error: Os { code: 13, kind: PermissionDenied, message: "P" }'
+            ),
+            "Permission denied",
+        ),
         (OSError(28, "Error writing bytes. Detail: [errno 28] No"), "No space left on device"),
         (OSError("no number"), "no number"),
     ],

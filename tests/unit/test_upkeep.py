@@ -12,13 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Field
+from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
-from kraftlog.errors import LakeError, UnwritableError
+from kraftlog.errors import LakeError, StoreError, UnwritableError
 from kraftlog.pipeline.every_table import all_tables
 from kraftlog.tables import upkeep
 from kraftlog.tables.damage import Damage, damages, lost_to_readers
-from kraftlog.tables.lake import Lake
+from kraftlog.tables.lake import Lake, LakeTable
 from kraftlog.tables.lake_names import REGISTER
 from kraftlog.tables.lease import lease_of
 from kraftlog.tables.mend import mend
@@ -327,6 +328,33 @@ def test_a_file_of_zeros_is_found_by_opening_it(lake: Lake) -> None:
     assert (found.table, found.what) == ("findings", "1 of its 20 files: with broken content")
     with pytest.raises(LakeError, match="run over the input with --verify, which rebuilds"):
         lake.rows("findings")
+
+
+REFUSED = "Generic LocalFileSystem error: Unable to open file x: Permission denied (os error 13)"
+REFUSING: dict[str, tuple[object, str, Exception]] = {
+    "log": (LakeTable, "__init__", DeltaError(f"Kernel error: {REFUSED}")),
+    "sizes": (Lake, "sizes", DeltaError(REFUSED)),
+    "file": (pq.ParquetFile, "__init__", PermissionError("[Errno 13] Failed to open local file")),
+    "disk": (pq.ParquetFile, "__init__", OSError("Error reading. Detail: [errno 5] It is broken")),
+}
+
+
+@pytest.mark.parametrize("place", REFUSING)
+def test_what_may_not_be_read_is_not_damaged(
+    lake: Lake, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user's table was told as damaged, and taken out to be built anew: a run cannot do that
+    for what earlier runs have found.
+    """
+    known, (owner, name, error) = published(lake), REFUSING[place]
+
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(owner, name, refuse)
+    told = r"findings: it cannot be read \((Permission denied|Input/output error)\), which does not"
+    with pytest.raises(StoreError, match=told):
+        list(damages(lake, SPECS, known, deep=True))
 
 
 def test_a_whole_lake_has_no_damage(lake: Lake) -> None:
