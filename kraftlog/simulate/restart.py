@@ -635,8 +635,7 @@ class _Judge:
         if self.quorum.fork_starts:
             todo = f"{but} {_ONE_HISTORY}"
         elif apart := apart_from(self.quorum, log):
-            hold = "holds" if len(apart) == 1 else "hold"
-            todo = f"{but} wait until {voters_text(apart)} {hold} {held} as well, in place of other records there; {_IF_APART}"
+            todo = f"{but} wait for {voters_text(apart)} to hold {held} as well, in place of other records there; {_IF_APART}"
         elif (down := self._why_down(log)) is not None:
             todo = f"; {down}, and no majority holds {held}: start it first{self._few(log)}"
         if missing := self.quorum.unseen_voters:

@@ -129,7 +129,7 @@ def _survives(quorum: raft.Quorum, rolling: list[Restart]) -> bool:
     leader = max(able, key=lambda one: raft.Node(logs[one]).key)
     for number, reason in ((one.node_id, one.reason) for one in rolling if one.node_id in logs):
         if number == leader:
-            awaited = re.search(r"wait until voters? (.*) holds? .* in place of", reason)
+            awaited = re.search(r"wait for voters? (.*) to hold .* in place of", reason)
             for one in re.findall(r"\d+", awaited[1]) if awaited else ():
                 logs[int(one)] = logs[leader]
             return all(kept <= {*enumerate(logs[one])} for one in elected(leader))
