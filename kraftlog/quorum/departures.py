@@ -27,6 +27,7 @@ from kraftlog.quorum.epochs import truncation_offset, vector_of
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.snapshots import SnapshotView
+from kraftlog.quorum.voters import log_voter_records
 
 
 class Replacement(NamedTuple):
@@ -165,16 +166,38 @@ class Departures(Electorate):
         """The voters of the epoch that a log has at an offset, where most of them hold its batch;
         None where they do not, or no LeaderChange record names them.
         """
-        epoch = log.epoch_at(offset)
-        elected = log.elections.get(epoch)
-        if elected is None:
+        epoch, voters = log.epoch_at(offset), self._named_at(log, offset)
+        if voters is None:
             return None
         copies = self.holding(log, offset)
-        holders = {self.node_ids[one.label] for one in copies} & elected.voters
-        if len(holders) <= len(elected.voters) // 2:
+        holders = {self.node_ids[one.label] for one in copies} & voters
+        if len(holders) <= len(voters) // 2:
             return None
         labels = frozenset(one.label for one in copies)
-        return _Majority(epoch, elected.voters, frozenset(holders), labels)
+        return _Majority(epoch, voters, frozenset(holders), labels)
+
+    def _named_at(self, log: LogView, offset: int) -> frozenset[int] | None:
+        """Who votes on what a log has at an offset: by the newest change of the voters in that epoch up
+        to there, which counts as soon as it is written, else by the epoch's LeaderChange record; None
+        where there is none.
+        """
+        epoch = log.epoch_at(offset)
+        elected = log.elections.get(epoch)
+        changes = (
+            voters for at, of, voters in self._changes[log.label] if of == epoch and at <= offset
+        )
+        return elected and next(changes, elected.voters)
+
+    @cached_property
+    def _changes(self) -> dict[str, list[tuple[int, int, frozenset[int]]]]:
+        """Each log's changes of the voters: (offset, epoch, who votes from there on), the newest first."""
+        return {
+            log.label: [
+                (offset, epoch, frozenset(node for node, _ in members))
+                for offset, epoch, _, members in log_voter_records(log)
+            ][::-1]
+            for log in self.logs
+        }
 
     def fate(self, comparison: Comparison, run: DifferingRun) -> Fate:
         """Whether any of a tail of the comparison's first log can have been committed."""
@@ -228,13 +251,9 @@ class Departures(Electorate):
         return frozenset(newer for log, at, newer in ending if self._who_forgot(log, at, newer))
 
     def _voters_at(self, log: LogView, offset: int) -> frozenset[int] | None:
-        """Who voted in the epoch that a log has at an offset: by the LeaderChange record of it, else who
-        votes now; None where nothing tells.
-        """
-        elected = log.elections.get(log.epoch_at(offset))
-        if elected is not None:
-            return elected.voters
-        return frozenset(self.voters) if self.voter_set else None
+        """The same; else who votes now, None where nothing tells."""
+        named = self._named_at(log, offset)
+        return named or (frozenset(self.voters) if self.voter_set else None)
 
     # --- where copies leave -----------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from tests.property.dynamic_raft import dynamic, node_of, write_disk
 from tests.unit.audit_logs import LIMITS
 
 
-@pytest.mark.parametrize("seed", [*range(40), 346, 488_197_111])
+@pytest.mark.parametrize("seed", [*range(40), 346, 186_745_998, 488_197_111])
 @pytest.mark.parametrize("losing", [False, True])
 def test_nothing_legal_is_critical_while_voters_change(
     seed: int, losing: bool, tmp_path: Path
