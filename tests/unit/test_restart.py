@@ -1034,6 +1034,17 @@ def test_a_critical_finding_outweighs_what_the_log_says(tmp_path: Path) -> None:
     assert [row["lost"] for row in restart_rows(bare, audit_of(bare, ()))] == [[], [], []]
 
 
+def test_what_a_changed_copy_holds_otherwise_is_not_lacking_elsewhere(tmp_path: Path) -> None:
+    """Both logs prove the same, and a third one ends before: the name of a folder decides nothing."""
+    nodes = quorum(tmp_path)
+    cut(nodes[1], AT[7])
+    values = (topic("z", 9),)
+    replace_batch(nodes[0], 6, lambda one: replace(one, values=values).raw())
+    rows = judged(tmp_path)
+    assert rows["1"]["verdict"] == "unsafe"
+    assert rows["3"]["reason"] == "safe, once the critical findings are settled"
+
+
 @pytest.mark.breaks_a_check
 @pytest.mark.parametrize(
     ("broken", "reason"),
