@@ -215,8 +215,7 @@ def _by_copy(
 def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: DifferingRun) -> BadRow:
     other = comparison.other
     epoch = log.epoch_at(run.start)
-    elected = log.elections.get(epoch)
-    voters = sorted(elected.voters) if elected else []
+    voters = sorted(quorum.named_at(log, run.start) or ())
     who = f" by {voters_text(voters)}" if voters else ""
     lost, objects = _lost(log, run.start), known_losses(quorum, log.label, run.start)
     side = Side(comparison, run, (other.label,), False)
@@ -381,8 +380,8 @@ def tails(quorum: Quorum) -> Iterator[BadRow]:
 
 
 def _newest(found: list[Difference]) -> Difference:
-    """The difference from the copy that is furthest in the newest epoch."""
-    return max(found, key=lambda pair: pair[0].other.newness)
+    """The difference from the copy that is furthest in the newest epoch; of several the lowest."""
+    return max(found, key=lambda pair: (pair[0].other.newness, -pair[1].start))
 
 
 def _tail_row(quorum: Quorum, log: LogView, found: list[Difference]) -> BadRow:

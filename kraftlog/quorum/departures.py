@@ -166,7 +166,7 @@ class Departures(Electorate):
         """The voters of the epoch that a log has at an offset, where most of them hold its batch;
         None where they do not, or no LeaderChange record names them.
         """
-        epoch, voters = log.epoch_at(offset), self._named_at(log, offset)
+        epoch, voters = log.epoch_at(offset), self.named_at(log, offset)
         if voters is None:
             return None
         copies = self.holding(log, offset)
@@ -176,7 +176,7 @@ class Departures(Electorate):
         labels = frozenset(one.label for one in copies)
         return _Majority(epoch, voters, frozenset(holders), labels)
 
-    def _named_at(self, log: LogView, offset: int) -> frozenset[int] | None:
+    def named_at(self, log: LogView, offset: int) -> frozenset[int] | None:
         """Who votes on what a log has at an offset: by the newest change of the voters in that epoch up
         to there, which counts as soon as it is written, else by the epoch's LeaderChange record; None
         where there is none.
@@ -186,7 +186,7 @@ class Departures(Electorate):
         changes = (
             voters for at, of, voters in self._changes[log.label] if of == epoch and at <= offset
         )
-        return elected and next(changes, elected.voters)
+        return None if elected is None else next(changes, elected.voters)
 
     @cached_property
     def _changes(self) -> dict[str, list[tuple[int, int, frozenset[int]]]]:
@@ -252,7 +252,7 @@ class Departures(Electorate):
 
     def _voters_at(self, log: LogView, offset: int) -> frozenset[int] | None:
         """The same; else who votes now, None where nothing tells."""
-        named = self._named_at(log, offset)
+        named = self.named_at(log, offset)
         return named or (frozenset(self.voters) if self.voter_set else None)
 
     # --- where copies leave -----------------------------------------------------------------------
