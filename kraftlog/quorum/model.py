@@ -276,9 +276,12 @@ class Quorum(Departures):
         """The newest log that goes on in a newer epoch below a snapshot's end, sooner one that shows
         where; None where there is none, or it holds all before that up to the snapshot's last time:
         then the file is one of an earlier end under another name. A log that began anew at offset 0
-        after that time goes on without all of it.
+        after that time goes on without all of it. One that ends in an older epoch than the log beside
+        the snapshot was left behind by that.
         """
-        newest = sorted(self.peers, key=lambda one: one.newness, reverse=True)
+        own = self.by_label[snapshot.replica].last_epoch or 0
+        told_by = (one for one in self.peers if (one.last_epoch or 0) >= own)
+        newest = sorted(told_by, key=lambda one: one.newness, reverse=True)
         begun = [(log, self._newer_below(log, snapshot)) for log in newest]
         told = [
             CutOff(snapshot, log, new.start_offset, log.index_at(new.start_offset - 1) >= 0)

@@ -74,6 +74,20 @@ def write(quorum: raft.Quorum, number: int, disk: raft.Node, root: Path) -> None
     node.meta()
 
 
+@pytest.mark.parametrize("seed", [*range(2000, 2040), 28_963_871])
+def test_nothing_legal_is_critical_where_most_copies_are_missing(seed: int, tmp_path: Path) -> None:
+    quorum = raft.history(seed, observers=2, waits=True)
+    for number, disk in (quorum.nodes | quorum.observers).items():
+        if disk.epoch and quorum.random.random() < 0.3:
+            write(quorum, number, disk, tmp_path)
+    if not list(tmp_path.iterdir()):
+        return
+    replicas, key = find_replicas([str(tmp_path)]), Redactor(b"k" * 32)
+    seen = Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+    assert not [one.row for one in audit_of(seen).findings if one.severity == "critical"]
+    assert seen.bounds.upper is None or len(quorum.committed) <= seen.bounds.upper
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_legal_is_critical(seed: int, tmp_path: Path) -> None:
     quorum = raft.history(seed, observers=2, waits=True)
