@@ -388,19 +388,22 @@ class Departures(Electorate):
 
     def outruns(self, snapshot: SnapshotView, log: LogView) -> bool:
         """Whether a snapshot can be of what the quorum went on with when a log was left behind, which
-        has its last offset in an older epoch: whole, of an epoch above all of that log's, of which
+        has its last offset in another epoch: whole, of an epoch above all of that log's, of which
         its own node has heard, or beginning a log that goes on in such a one; and too few voters hold
         the log for the others to lack that epoch.
         """
         at, own, epoch = snapshot.end_offset - 1, self.by_label[snapshot.replica], snapshot.epoch
         goes_to = max(epoch, own.last_epoch or 0) if own.start_offset == at + 1 else epoch
-        if log.is_empty or log is own or (log.last_epoch or 0) >= goes_to or log.index_at(at) < 0:
+        if log is own or (log.last_epoch or 0) >= goes_to or log.epoch_at(at) in (-1, epoch):
             return False
         is_whole = snapshot.is_complete and (snapshot.evidence.batches.epochs == epoch).all()
         lacking = {
             voter
             for voter, copies in self.holders.items()
-            if any(one.index_at(at) >= 0 and (one.last_epoch or 0) < goes_to for one in copies)
+            if any(
+                one.epoch_at(at) not in (-1, epoch) and (one.last_epoch or 0) < goes_to
+                for one in copies
+            )
         }
         is_able = 2 * len(lacking) < len(self.voters)
         return bool(is_whole) and is_able and (known_epoch(own) or 0) >= epoch
