@@ -143,6 +143,7 @@ def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
     one, label, start = cut.snapshot, cut.log.label, cut.start
     epoch = cut.log.epoch_at(start)
     where = f"the log of {label} is in epoch {epoch} from offset {start} on"
+    kept, asks = _keep(quorum, cut)
     newer = "it is newer than what that log holds below"
     if not cut.is_seen:
         newer = "that log begins too late to show whether it is newer"
@@ -150,7 +151,7 @@ def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
         one.replica,
         f"Snapshot {one.evidence.name} may be the only copy of committed records that were cut: it is whole and says epoch {one.epoch}, but {where}. "
         f"Kafka makes a snapshot only of what is committed; {newer}, and no log at hand leads up to it. "
-        f"A node that starts from it would claim a history that the others have left. {_keep(quorum, cut)}",
+        f"A node that starts from it would claim a history that the others have left. {kept}",
         one.path,
         offset=one.end_offset - 1,
         batch_leader_epoch=one.epoch,
@@ -158,7 +159,7 @@ def _cut_off_row(quorum: Quorum, cut: CutOff) -> BadRow:
         evidence={
             "newer_epoch_from": start,
             "objects_lost": known_losses(quorum, one.path, start),
-            **({"asks": "stop"} if _goes_on_behind(quorum, cut) else {}),
+            **asks,
         },
     )
 
@@ -170,16 +171,18 @@ def _goes_on_behind(quorum: Quorum, cut: CutOff) -> bool:
     return is_of_it and 0 < (log.start_offset or 0) <= end < (log.end_offset or 0)
 
 
-def _keep(quorum: Quorum, cut: CutOff) -> str:
+def _keep(quorum: Quorum, cut: CutOff) -> tuple[str, dict[str, ActionKey]]:
     """What is done with such a snapshot, and what only it holds, where that is known."""
     objects = known_losses(quorum, cut.snapshot.path, cut.start)
     told = f" {lost_words(objects)}" if objects else ""
     if _goes_on_behind(quorum, cut):
-        return (
+        todo = (
             "The log beside it goes on from there, so these are two histories. Keep both folders whole, and find out which one the brokers follow. "
             f"Never start nodes of both sides together: what only the other side holds is lost.{told}"
         )
-    return f"Keep a copy of the file, then set it aside, and see with kraftlog diff what it has otherwise. Only if its name is wrong is nothing lost.{told}"
+        return todo, {"asks": "stop"}
+    todo = f"Keep a copy of the file, then set it aside, and see with kraftlog diff what it has otherwise. Only if its name is wrong is nothing lost.{told}"
+    return todo, {}
 
 
 @check(
@@ -370,10 +373,10 @@ def _set_aside(quorum: Quorum, one: SnapshotView) -> tuple[str, dict[str, Action
         if quorum.by_label[one.replica].is_empty:
             return "Set it aside before the node starts.", {}
         return _in_its_place(quorum, one)
-    kept = _keep(quorum, cut)
+    kept, asks = _keep(quorum, cut)
     return (
         f"But it may be the only copy of committed records that were cut from offset {cut.start} on. {kept}",
-        {},
+        asks,
     )
 
 

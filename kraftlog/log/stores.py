@@ -151,21 +151,21 @@ def why(path: str, error: Exception) -> str:
     return in_line(error)
 
 
-def refusal(path: str, error: Exception) -> StoreError | None:
-    """What to raise where a store, or the disk, has kept a client from reading, and not what it read
-    or missed there: what is unknown is not damaged, and nothing is rebuilt in its place.
+def require_read(path: str, error: Exception) -> None:
+    """Raise StoreError where an error tells that a store, or the disk, has kept a client from reading, and
+    nothing of what lies there: what is unknown is not damaged, and nothing is rebuilt in its place.
     """
     if isinstance(error, StoreError):
-        return error
+        raise error
     if is_remote(path):
-        is_kept = _OF_A_STORE.search(str(error)) and not isinstance(error, FileNotFoundError)
-        return StoreError(f"{path}: {why(path, error)}") if is_kept else None
+        if _OF_A_STORE.search(str(error)) and not isinstance(error, FileNotFoundError):
+            raise StoreError(f"{path}: {why(path, error)}") from error
+        return
     found = _BY_SYSTEM.search(str(error))
-    if found is None or int(found[1]) in _NOT_THERE:
-        return None
-    return StoreError(
-        f"{path}: it cannot be read ({why(path, error)}), which does not say that it is damaged; run as a user who may read all of the lake, or mend its disk"
-    )
+    if found is not None and int(found[1]) not in _NOT_THERE:
+        raise StoreError(
+            f"{path}: it cannot be read ({why(path, error)}), which does not say that it is damaged; run as a user who may read all of the lake, or mend its disk"
+        ) from error
 
 
 def _kind(uri: str) -> str:

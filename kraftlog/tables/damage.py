@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from deltalake.table import SUPPORTED_READER_FEATURES
 
 from kraftlog.errors import LakeError, UnwritableError
-from kraftlog.log.stores import refusal, side_by_side
+from kraftlog.log.stores import require_read, side_by_side
 from kraftlog.plain import in_line
 from kraftlog.tables.lake import WRITER, Lake, actions_of
 from kraftlog.tables.parquet import lake_filesystem
@@ -95,7 +95,7 @@ def _damage(
         files, is_ahead = lake.sizes(name), lake.run_number(name) > finished
     except Exception as error:
         # Whatever a reader of logs says of bytes that are no log.
-        _require_read(lake, name, error)
+        require_read(lake.path(name), error)
         words = _first_words(error)
         if words.startswith(_UNSUPPORTED):
             raise _foreign_format(lake, name, f"({words})") from error
@@ -114,7 +114,7 @@ def _damage(
             whole = changed = _before_others(lake, spec, version, now)
             files = files if whole is None else lake.sizes(name, whole)
         except Exception as error:
-            _require_read(lake, name, error)
+            require_read(lake.path(name), error)
             what = f"its history since version {version} cannot be read ({_first_words(error)})"
         else:
             if then != published.files.get(name):
@@ -124,7 +124,7 @@ def _damage(
             whole = lake.version_of_run(name, finished, now if changed is None else changed)
             files = {} if whole is None else lake.sizes(name, whole)
         except Exception as error:
-            _require_read(lake, name, error)
+            require_read(lake.path(name), error)
             what = f"a killed run has left it, and its version before that cannot be read ({_first_words(error)})"
     lost = _lost_files(lake, name, files, deep, opens)
     if what is not None:
@@ -197,7 +197,7 @@ def _lost_files(
             try:
                 _read(filesystem, f"{folder}/{path}", deep)
             except (OSError, pa.ArrowException) as error:
-                _require_read(lake, name, error)
+                require_read(lake.path(name), error)
                 found[path] = "with broken content"
     return found
 
@@ -210,14 +210,6 @@ def _read(filesystem: pafs.FileSystem, path: str, deep: bool) -> None:
     with pq.ParquetFile(path, filesystem=filesystem, page_checksum_verification=True) as file:
         for _ in file.iter_batches() if deep else ():
             pass
-
-
-def _require_read(lake: Lake, name: str, error: Exception) -> None:
-    """Raise StoreError where an error is of what has kept us from reading a table, and so tells
-    nothing of what lies there.
-    """
-    if refused := refusal(lake.path(name), error):
-        raise refused from error
 
 
 def _first_words(error: Exception) -> str:

@@ -28,7 +28,7 @@ from deltalake.transaction import AddAction, RemoveAction, create_table_with_add
 
 from kraftlog.errors import LakeError
 from kraftlog.log.storage import entry_of
-from kraftlog.log.stores import refusal, why
+from kraftlog.log.stores import require_read, why
 from kraftlog.plain import in_line
 from kraftlog.relations import Row
 from kraftlog.tables.lease import taken_over
@@ -182,8 +182,7 @@ class Lake:
                 f"{self.root}: there is no table '{name}'; kraftlog run, or the {jobs} first"
             ) from error
         except (DeltaError, OSError) as error:
-            if refused := refusal(self.path(name), error):
-                raise refused from error
+            require_read(self.path(name), error)
             raise LakeError(
                 f"{self.path(name)}: it cannot be read as a Delta table ({in_line(error)}); run over the input to build it anew"
             ) from error
@@ -216,8 +215,7 @@ class Lake:
             found = self.dataset(name, version)
             return found.to_table(columns=list(columns) if columns else None, filter=chosen)
         except (OSError, pa.ArrowInvalid) as error:
-            if refused := refusal(self.path(name), error):
-                raise refused from error
+            require_read(self.path(name), error)
             told = why(self.path(name), error) if isinstance(error, OSError) else "it is broken"
             # A run sees by itself what is not there in its full size.
             again = "" if isinstance(error, FileNotFoundError) else " with --verify"

@@ -24,7 +24,7 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from kraftlog.errors import LakeError, UnwritableError
-from kraftlog.log.stores import is_remote, refusal, why
+from kraftlog.log.stores import is_remote, require_read, why
 from kraftlog.relations import TEXT, column
 from kraftlog.tables.lake_names import REGISTER
 
@@ -105,8 +105,7 @@ class Register:
                 return None
             except _BROKEN as error:
                 # The owner may have deleted old entries of the log while we were listing it.
-                if refused := refusal(self.path, error):
-                    raise refused from error
+                require_read(self.path, error)
                 if not left:
                     raise LakeError(
                         f"{self.path}: the register of the lake is damaged; the next run mends its end, and where it cannot, name an empty folder with --lake"
@@ -223,8 +222,7 @@ def is_commit(path: Path) -> bool:
     try:
         found = [json.loads(line) for line in path.read_bytes().splitlines()]
     except OSError as error:
-        if refused := refusal(str(path), error):
-            raise refused from error
+        require_read(str(path), error)
         return False
     except (ValueError, RecursionError):
         return False

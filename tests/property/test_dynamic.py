@@ -8,15 +8,10 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.runner import audit_of
-from kraftlog.config import default_thresholds
-from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
-from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Safety, restarts
-from tests.collecting import collect
 from tests.property import raft
 from tests.property.dynamic_raft import dynamic, node_of, write_disk
-from tests.unit.audit_logs import LIMITS
+from tests.property.test_histories import seen_in
 
 
 @pytest.mark.parametrize("seed", [*range(40), 346, 186_745_998, 488_197_111])
@@ -33,8 +28,7 @@ def test_nothing_legal_is_critical_while_voters_change(
         return
     for number in copied.values():
         write_disk(quorum, number, tmp_path)
-    key, replicas = Redactor(b"k" * 32), find_replicas([str(tmp_path)])
-    seen = Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+    seen = seen_in(tmp_path)
     result = audit_of(seen)
     assert not [one for one in result.results if one.result == "errored"]
     assert not [one.row.message for one in result.findings if one.severity == "critical"]

@@ -13,15 +13,9 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.runner import audit_of
-from kraftlog.config import default_thresholds
-from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
-from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.restart import Restart, restarts
-from tests.collecting import collect
 from tests.property import raft
-from tests.property.test_histories import write
-from tests.unit.audit_logs import LIMITS
+from tests.property.test_histories import seen_in, write
 
 SEEDS = (*range(60), 1772, 521_684_370, 359_987_767)
 
@@ -64,7 +58,7 @@ def test_what_was_committed_once_lies_within_the_bounds(seed: int, tmp_path: Pat
         return
     for number in copied:
         write(quorum, number, disks[number], tmp_path)
-    seen = _seen(tmp_path)
+    seen = seen_in(tmp_path)
     assert not [one for one in audit_of(seen).results if one.result == "errored"]
     lower, upper = seen.bounds.lower, seen.bounds.upper
     logs = [one.log for one in disks.values()]
@@ -93,14 +87,9 @@ def test_no_answer_goes_by_what_a_folder_is_called(seed: int, tmp_path: Path) ->
     assert _answers(tmp_path) == told
 
 
-def _seen(root: Path) -> Quorum:
-    replicas, key = find_replicas([str(root)]), Redactor(b"k" * 32)
-    return Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
-
-
 def _answers(root: Path) -> tuple[object, ...]:
     """What is committed, what is critical, and which nodes may be restarted, by their ids."""
-    seen = _seen(root)
+    seen = seen_in(root)
     critical = [one for one in audit_of(seen).findings if one.severity == "critical"]
     return (
         (seen.bounds.lower, seen.bounds.upper),

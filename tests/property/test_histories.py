@@ -74,6 +74,12 @@ def write(quorum: raft.Quorum, number: int, disk: raft.Node, root: Path) -> None
     node.meta()
 
 
+def seen_in(root: Path) -> Quorum:
+    """The quorum of the copies in a folder, with all that is asked of its state."""
+    replicas, key = find_replicas([str(root)]), Redactor(b"k" * 32)
+    return Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+
+
 @pytest.mark.parametrize("seed", [*range(2000, 2040), 28_963_871])
 def test_nothing_legal_is_critical_where_most_copies_are_missing(seed: int, tmp_path: Path) -> None:
     quorum = raft.history(seed, observers=2, waits=True)
@@ -82,8 +88,7 @@ def test_nothing_legal_is_critical_where_most_copies_are_missing(seed: int, tmp_
             write(quorum, number, disk, tmp_path)
     if not list(tmp_path.iterdir()):
         return
-    replicas, key = find_replicas([str(tmp_path)]), Redactor(b"k" * 32)
-    seen = Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+    seen = seen_in(tmp_path)
     assert not [one.row for one in audit_of(seen).findings if one.severity == "critical"]
     assert seen.bounds.upper is None or len(quorum.committed) <= seen.bounds.upper
 
@@ -97,9 +102,7 @@ def test_nothing_legal_is_critical(seed: int, tmp_path: Path) -> None:
         write(quorum, number, disks[number], tmp_path)
     if not copied:
         return
-    replicas = find_replicas([str(tmp_path)])
-    key = Redactor(b"k" * 32)
-    seen = Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+    seen = seen_in(tmp_path)
     result = audit_of(seen)
     assert not [one for one in result.results if one.result == "errored"]
     assert not [one for one in result.findings if one.severity == "critical"]

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kraftlog.config import default_thresholds
-from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import InputError
-from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
 from kraftlog.recover.source import Cause, recovered
-from tests.collecting import collect
 from tests.property import raft
 from tests.property.test_forgetful import forgetful
-from tests.property.test_histories import write
-from tests.unit.audit_logs import HEADER_SIZE, LIMITS, batch_starts
+from tests.property.test_histories import seen_in, write
+from tests.unit.audit_logs import HEADER_SIZE, batch_starts
 
 
 def _copied(quorum: raft.Quorum, root: Path, share: float, damaged: int = 0) -> Quorum:
@@ -36,9 +32,7 @@ def _copied(quorum: raft.Quorum, root: Path, share: float, damaged: int = 0) -> 
             ):
                 raw[start + HEADER_SIZE] ^= 0xFF
             path.write_bytes(raw)
-    key = Redactor(b"k" * 32)
-    replicas = find_replicas([str(root)])
-    return Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
+    return seen_in(root)
 
 
 @pytest.mark.parametrize("seed", range(40))
