@@ -91,6 +91,7 @@ ACTIONS = (
     ),
     Action("know", "Good to know", "Worth knowing, and not urgent."),
 )
+_PLACES = {action.key: place for place, action in enumerate(ACTIONS)}
 
 
 def action_of(finding: Row) -> ActionKey:
@@ -115,4 +116,9 @@ def grouped(findings: Iterable[Row]) -> list[tuple[Action, list[Row]]]:
     for finding in worst_first(list(findings)):
         found[action_of(finding)].append(finding)
     groups = [(action, found[action.key]) for action in ACTIONS if found[action.key]]
-    return sorted(groups, key=lambda group: group[1][0]["severity"] != "critical")
+    return sorted(groups, key=lambda group: urgency(group[0].key, group[1][0]["severity"]))
+
+
+def urgency(key: ActionKey, severity: str) -> tuple[bool, int]:
+    """Where a group stands whose worst finding is of a severity."""
+    return severity != "critical", _PLACES[key]

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from kraftlog.audit.check import ActionKey
 from kraftlog.audit.loss_words import NAMES_SHOWN, list_words, lost_lists
 from kraftlog.audit.triage import head, then_few
 from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
-from kraftlog.report.actions import ACTIONS, Action, grouped
+from kraftlog.report.actions import ACTIONS, Action, grouped, urgency
 from kraftlog.report.once import called_in, findings_once, nodes_text, order_text, sharing
 from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED, NO_LEADER
 from kraftlog.simulate.restart_rows import criticals_are
@@ -61,7 +62,7 @@ class Lost:
 class Todo:
     """One thing to do, and the findings that ask for it; `key` is the action's."""
 
-    key: str
+    key: ActionKey
     title: str
     text: str
     severity: str
@@ -101,18 +102,29 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
         {row["replica"]: _may(row) for row in restart},
         _order(restart),
         tuple(_lost(restart)),
-        (
-            *(
-                Todo(
-                    action.key,
-                    action.title,
-                    _heads(rows, names) + _not_yet(restart, rows),
-                    rows[0]["severity"],
-                )
-                for action, rows in asked
-            ),
-            *_copies(restart, asked),
-        ),
+        tuple(_todo(restart, asked, names)),
+    )
+
+
+def _todo(
+    restart: Sequence[Row],
+    asked: Sequence[tuple[Action, Sequence[Row]]],
+    names: Mapping[str, str],
+) -> list[Todo]:
+    """What must I do, in the order of the groups: nothing stands before copies of whom nothing is
+    known but what is as urgent.
+    """
+    found = [
+        Todo(
+            action.key,
+            action.title,
+            _heads(list(rows), names) + _not_yet(restart, rows),
+            rows[0]["severity"],
+        )
+        for action, rows in asked
+    ]
+    return sorted(
+        [*found, *_copies(restart, asked)], key=lambda one: urgency(one.key, one.severity)
     )
 
 
