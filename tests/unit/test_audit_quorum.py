@@ -484,6 +484,12 @@ def test_a_clock_that_is_put_back_was_no_silence(tmp_path: Path) -> None:
     assert rows_of(tmp_path, "timestamps_monotonic")
 
 
+def test_where_no_no_ops_are_written_silence_is_none_of_a_leader(tmp_path: Path) -> None:
+    """metadata.max.idle.interval.ms=0: a leader writes what is asked for, as fast as that comes."""
+    rhythm(quorum(tmp_path), 900_000, value=topic("again", 9))
+    assert not rows_of(tmp_path, "leader_writes_on")
+
+
 def test_what_a_leader_has_committed_is_not_judged_without_a_voter(tmp_path: Path) -> None:
     shutil.rmtree(quorum(tmp_path)[2].home)
     results = {one.check: one for one in audit_of(quorum_of(tmp_path)).results}
