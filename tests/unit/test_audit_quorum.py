@@ -1438,6 +1438,19 @@ def test_who_may_have_sent_a_snapshot_of_a_later_offset(case: str, tmp_path: Pat
     assert not rows_of(tmp_path, "log_end_lost")
 
 
+def test_a_clock_that_was_ahead_once_makes_no_copy_a_loss(tmp_path: Path) -> None:
+    """The leader was copied half a second before the others: what it lacks was written after that."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP,), None, LATER + 94_608_000_000))
+        node.append(leader_change(13, 3, 1, LATER))
+    for node in nodes[1:]:
+        node.append(Batch(14, 3, (NO_OP,), None, LATER + 500))
+    assert rows_of(tmp_path, "log_end_lost")
+    copied_at(nodes[0].segment(6), LATER + 100)
+    assert not rows_of(tmp_path, "log_end_lost")
+
+
 def test_a_node_that_ran_on_while_it_was_copied_made_its_snapshot_later(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     takes_over(nodes[2], 10)
