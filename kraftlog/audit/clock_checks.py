@@ -13,6 +13,7 @@ import numpy as np
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.triage import holding
 from kraftlog.plain import sentence
+from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import has_rhythm
@@ -127,16 +128,16 @@ def _row(one: _StepBack, message: str, **evidence: object) -> BadRow:
     "a leader that writes regularly is never silent for long",
     action="watch",
     goes_by=("idle_gap_ms",),
-    meaning="""A leader writes a no-op every half second when nothing else is to be written. A
-    long silence within one epoch is a leader that stood still (a full disk, a long pause of its
+    meaning="""A leader writes a no-op every half second (metadata.max.idle.interval.ms; where that is 0, none, and
+    nothing is told). A long silence within one epoch is a leader that stood still (a full disk, a long pause of its
     JVM or of its machine), a quorum that was paused and went on under the same leader, or a clock
     that was set ahead.""",
     advice="""Look at the controller that led this epoch, at that time: its server.log, its disk,
     its pauses. For a quorum that was paused on purpose, nothing needs to be done.""",
 )  # fmt: skip
 def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
-    """The longest silence of each epoch whose leader wrote regularly: a leader writes a no-op every
-    half second, so it stood still, or its node was paused.
+    """The longest silence under a leader that wrote no-ops: one comes every half second, whatever else
+    is written, so it stood still, or its node was paused. Without them nothing is due.
     """
     log = quorum.newest_log
     if log is None:
@@ -149,9 +150,11 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     silent = first[1:] - last[:-1]
     same_epoch = (log.epochs[1:] == log.epochs[:-1]) & (log.base[1:] == log.last[:-1] + 1)
     limit = quorum.thresholds.idle_gap_ms
-    usual = int(np.median(silent[same_epoch])) if same_epoch.any() else limit
-    found = np.flatnonzero(same_epoch & (silent > limit))
-    if not len(found) or not has_rhythm(log, usual, limit):
+    beats = _beats(log, first)
+    usual = int(np.median(beats)) if len(beats) else limit
+    led = np.isin(log.epochs[1:], log.epochs[_is_no_op(log)])
+    found = np.flatnonzero(same_epoch & led & (silent > limit))
+    if not len(found) or not has_rhythm(len(beats), usual, limit):
         return
     worst = int(found[silent[found].argmax()])
     row, gap = int(log.rows[worst + 1]), int(silent[worst])
@@ -162,9 +165,28 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     yield at_batch(
         log,
         row,
-        f"Nothing was written for {gap / 1000:,.0f} s before offset {offset}, where {usual / 1000:,.1f} s are usual in this log."
+        f"Nothing was written for {gap / 1000:,.0f} s before offset {offset}, where a no-op comes every {usual / 1000:,.1f} s."
         f"{others} The leader of epoch {epoch} stood still, its node or the whole quorum was paused, or its clock was set ahead. "
         "Look into the server.log of that leader at that time.",
         epoch=epoch,
         evidence={"gap_ms": gap, "usual_ms": usual, "gaps": len(found)},
     )
+
+
+def _beats(log: LogView, times: Longs) -> Longs:
+    """The times from one no-op to the next under the same leader."""
+    no_ops = np.flatnonzero(_is_no_op(log))
+    same: Flags = log.epochs[no_ops[1:]] == log.epochs[no_ops[:-1]]
+    found: Longs = np.diff(times[no_ops])[same]
+    return found
+
+
+def _is_no_op(log: LogView) -> Flags:
+    """Which batches of a log are a no-op alone, by their size."""
+    columns = log.evidence.log
+    found: Flags = columns.sizes[log.rows] == _NO_OP_BYTES
+    return found
+
+
+_NO_OP_BYTES = 72
+"""A batch's header (61), the record around a value (7), and one without fields: all others have some."""

@@ -13,7 +13,7 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage
-from kraftlog.audit.triage import and_more, offsets_of, remedy
+from kraftlog.audit.triage import MOVE_NAMED, and_more, offsets_of, remedy
 from kraftlog.log import names
 from kraftlog.log.batch import CONTROL
 from kraftlog.log.fault import FaultKind
@@ -307,7 +307,7 @@ def _foreign_segments(log: LogView) -> Iterator[BadRow]:
         offset = names.offset_before_dot(name)
         is_unread = offset in segments
         if offset is None:
-            text = "is not an offset. Kafka refuses to start with such a file: move it elsewhere."
+            text = f"is not an offset. Kafka refuses to start with such a file: {MOVE_NAMED}"
         elif is_unread:
             text = "is more than an offset. Kafka does not look at it: nothing needs to be done."
         else:

@@ -14,7 +14,7 @@ import numpy as np
 
 from kraftlog.audit import coverage
 from kraftlog.audit.check import BadRow, Severity, check
-from kraftlog.audit.triage import instead_of, sound_snapshots
+from kraftlog.audit.triage import MOVE_NAMED, instead_of, sound_snapshots
 from kraftlog.log import names
 from kraftlog.log.names import FILE_LIMIT_BYTES
 from kraftlog.plain import counted
@@ -173,7 +173,7 @@ def name_valid(quorum: Quorum) -> Iterator[BadRow]:
             )
             yield BadRow(
                 replica.label,
-                f"The file {name} ends in {name[name.rindex('.checkpoint') :]}, but its name is not that of a snapshot. Kafka {does}: move it elsewhere.",
+                f"The file {name} ends in {name[name.rindex('.checkpoint') :]}, but its name is not that of a snapshot. Kafka {does}: {MOVE_NAMED}",
                 path,
                 severity="critical" if stops else None,
             )

@@ -485,6 +485,9 @@ def _knows_the_newest_epoch(quorum: Quorum, log: LogView) -> LogView | None:
 
 
 _BUILD_ANEW = "kraftlog recover builds a quorum from what remains"
+MOVE_NAMED = (
+    "move it elsewhere. If the node does not have it, it came with the copying: delete it here."
+)
 WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."
 
 

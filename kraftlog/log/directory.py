@@ -4,7 +4,8 @@ each holds.
 Runs on the driver. A symbolic link is followed once, and only as long as it stays inside the root;
 folders that vanish while they are listed are left out. One that cannot be listed, or that is a
 node's and lacks its log, is a replica of whose log nothing is known. An archive, and a folder that
-is not followed, may be anything: it is a file that was left out, of the replica that it lies beside.
+is not followed, may be anything: it is a file that was left out, of the replica that it lies beside;
+so is a log's folder of another name, or in another log's folder.
 Source: KIP-631 (meta.properties beside the log).
 """
 
@@ -162,6 +163,11 @@ def _below(root: str, without: list[Replica], left_out: list[LogFile]) -> Iterat
                 continue
             visited.add(folder.identity)
         if folder.name == names.LOG_FOLDER:
+            copied, is_all = _copied_into(folder, listed)
+            if is_all:
+                waiting += copied
+                continue
+            left_out += [_left_out("", one, root, _INSIDE) for one in copied]
             yield _replica(root, folder, listed)
             continue
         try:
@@ -175,13 +181,33 @@ def _below(root: str, without: list[Replica], left_out: list[LogFile]) -> Iterat
                 without.append(_without_log(root, folder, f"{UNSEEN}: {reason_of(error)}", listed))
             continue
         held = {classify(one.name).kind for one in inside}
-        if names.META_PROPERTIES in held and all(one.name != names.LOG_FOLDER for one in inside):
+        if _holds_a_log(held):
+            left_out.append(_left_out("", folder, root, _OTHER_NAME))
+        elif names.META_PROPERTIES in held and all(one.name != names.LOG_FOLDER for one in inside):
             without.append(_without_log(root, folder, NO_SEGMENT, listed))
         for one in reversed(inside):
             if _is_left_out(one, root):
                 left_out.append(_left_out("", one, root))
             elif one.is_folder:
                 waiting.append(one)
+
+
+def _copied_into(folder: FolderEntry, listed: Lister) -> tuple[list[FolderEntry], bool]:
+    """The folder of the same name in a log's folder, as `cp -R` makes it where the folder is there
+    already, and whether nothing else lies there.
+    """
+    with suppress(OSError):
+        inside = listed(folder.path)
+        copied = [one for one in inside if one.is_folder and one.name == names.LOG_FOLDER]
+        return copied, len(copied) == len(inside) > 0
+    return [], False
+
+
+def _holds_a_log(kinds: set[str]) -> bool:
+    """Whether the files of a folder are those of a metadata log: no other log has a vote, or both
+    segments and checkpoints.
+    """
+    return names.QUORUM_STATE in kinds or {names.LOG, names.CHECKPOINT} <= kinds
 
 
 def _without_log(root: str, folder: FolderEntry, why: str, listed: Lister) -> Replica:
@@ -228,9 +254,9 @@ def _is_left_out(entry: FolderEntry, root: str) -> bool:
     return names.is_archive(entry.name) if entry.is_regular else entry.problem is not None
 
 
-def _left_out(label: str, entry: FolderEntry, root: str) -> LogFile:
+def _left_out(label: str, entry: FolderEntry, root: str, why: str = "") -> LogFile:
     """The file that stands for what is not looked into."""
-    why = _PACKED if entry.is_regular else entry.problem or _OUTSIDE
+    why = why or (_PACKED if entry.is_regular else entry.problem or _OUTSIDE)
     found = _log_file(label, entry, root)
     return replace(found, parsed=FileName(names.LEFT_OUT), problem=why)
 
@@ -255,6 +281,8 @@ _OF_AN_OPENED_LOG = frozenset(
 was put, or into which nothing but a snapshot was pulled, has none of them."""
 _OUTSIDE = "it is a link that leads out of the input"
 _PACKED = "it is packed"
+_INSIDE = "it lies in a folder of the same name"
+_OTHER_NAME = f"it holds a metadata log and is not called {names.LOG_FOLDER}"
 
 
 def _is_outside(entry: FolderEntry, folder: str) -> bool:
@@ -346,6 +374,7 @@ def _as_opened(files: list[LogFile]) -> list[LogFile]:
 
 def _label(root: str, folder: str) -> str:
     root_path, holder = root.removeprefix("file://").rstrip("/"), folder.rsplit("/", 1)[0]
+    holder = holder.removesuffix(f"/{names.LOG_FOLDER}")
     if holder == root_path or not holder.startswith(root_path):
         return holder.rsplit("/", 1)[-1] or "."
     return holder[len(root_path) :].strip("/")

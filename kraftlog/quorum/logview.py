@@ -283,8 +283,8 @@ class LogView:
 
     @cached_property
     def newest_ms(self) -> int | None:
-        """Time of the newest batch."""
-        return None if self.is_empty else int(self.evidence.log.max_timestamps[self.rows].max())
+        """Time of the newest batch; an older one has a later time where a clock was ahead."""
+        return None if self.is_empty else int(self.evidence.log.max_timestamps[self.rows[-1]])
 
     @cached_property
     def last_epoch(self) -> int | None:

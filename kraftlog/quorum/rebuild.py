@@ -16,7 +16,7 @@ from kraftlog.errors import InputError
 from kraftlog.log.directory import Replica
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.segment import Limits
-from kraftlog.plain import offsets_are
+from kraftlog.plain import offsets_are, tell_once
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS
@@ -70,7 +70,9 @@ def image_of(
 def _offset_of(held: Held, place: Place, committed: Committed | None) -> int | None:
     """The offset that is meant; None: the log's end."""
     if place.at_ms is not None:
-        return offset_at_time(held, place.at_ms)
+        offset = offset_at_time(held, place.at_ms)
+        _tell_earlier(held, place.at_ms, offset)
+        return offset
     if isinstance(place.at, int) or place.at is None:
         return place.at
     if committed is None:
@@ -313,3 +315,17 @@ def offset_at_time(held: Held, time_ms: int) -> int:
     if too_new and not (held.runs and held.runs[0][0] < offset):
         raise InputError(f"{held.label}: its log begins after that time")
     return offset
+
+
+def _tell_earlier(held: Held, time_ms: int, offset: int) -> None:
+    """That records behind the first later one are not later by their times: whether its clock or theirs
+    was wrong, the log does not tell.
+    """
+    log = held.log
+    behind = (log.evidence.log.base_timestamps[log.rows] <= time_ms) & (log.base >= offset)
+    if behind.any():
+        found = offsets_are(int(log.base[behind][0]), int(log.last[behind][-1]) + 1)
+        tell_once(
+            f"{held.label}: this is the state before offset {offset}, the first that is later. "
+            f"Behind it {found} of an earlier time again, as a clock was wrong, and not in it: say --at with an offset to have them"
+        )

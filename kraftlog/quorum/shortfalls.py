@@ -425,13 +425,15 @@ def written_alone(quorum: Quorum) -> WrittenAlone | None:
     return None
 
 
-def has_rhythm(log: LogView, usual_ms: float, limit_ms: int) -> bool:
-    """Whether a log was written so regularly that a gap above a limit is none of its usual ones."""
-    return len(log.rows) >= _REGULAR and usual_ms * _TIMES <= limit_ms
+def has_rhythm(times: int, usual_ms: float, limit_ms: int) -> bool:
+    """Whether what was written so many times came so regularly that a gap above a limit is none of
+    its usual ones.
+    """
+    return times >= _REGULAR and usual_ms * _TIMES <= limit_ms
 
 
 _REGULAR, _TIMES = 50, 20
-"""A log of fewer batches has no rhythm; a gap is so many times the usual silence at least."""
+"""What was written fewer times has no rhythm; a gap is so many times the usual silence at least."""
 
 
 def _no_time(quorum: Quorum, log: LogView, gaps: Longs) -> Flags:
@@ -439,7 +441,7 @@ def _no_time(quorum: Quorum, log: LogView, gaps: Longs) -> Flags:
     that has a rhythm. There the clock was set ahead, or the whole quorum was paused.
     """
     limit = quorum.thresholds.idle_gap_ms
-    is_regular = len(gaps) > 0 and has_rhythm(log, float(np.median(gaps)), limit)
+    is_regular = len(gaps) > 0 and has_rhythm(len(log.rows), float(np.median(gaps)), limit)
     return (gaps > limit) & is_regular
 
 

@@ -484,6 +484,12 @@ def test_a_clock_that_is_put_back_was_no_silence(tmp_path: Path) -> None:
     assert rows_of(tmp_path, "timestamps_monotonic")
 
 
+def test_where_no_no_ops_are_written_silence_is_none_of_a_leader(tmp_path: Path) -> None:
+    """metadata.max.idle.interval.ms=0: a leader writes what is asked for, as fast as that comes."""
+    rhythm(quorum(tmp_path), 900_000, value=topic("again", 9))
+    assert not rows_of(tmp_path, "leader_writes_on")
+
+
 def test_what_a_leader_has_committed_is_not_judged_without_a_voter(tmp_path: Path) -> None:
     shutil.rmtree(quorum(tmp_path)[2].home)
     results = {one.check: one for one in audit_of(quorum_of(tmp_path)).results}
@@ -1429,6 +1435,19 @@ def test_who_may_have_sent_a_snapshot_of_a_later_offset(case: str, tmp_path: Pat
         nodes[0].checkpoint(6, 1).unlink()
     else:
         nodes[2].checkpoint(12, 2).rename(nodes[2].checkpoint(12, 3))
+    assert not rows_of(tmp_path, "log_end_lost")
+
+
+def test_a_clock_that_was_ahead_once_makes_no_copy_a_loss(tmp_path: Path) -> None:
+    """The leader was copied half a second before the others: what it lacks was written after that."""
+    nodes = quorum(tmp_path)
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP,), None, LATER + 94_608_000_000))
+        node.append(leader_change(13, 3, 1, LATER))
+    for node in nodes[1:]:
+        node.append(Batch(14, 3, (NO_OP,), None, LATER + 500))
+    assert rows_of(tmp_path, "log_end_lost")
+    copied_at(nodes[0].segment(6), LATER + 100)
     assert not rows_of(tmp_path, "log_end_lost")
 
 

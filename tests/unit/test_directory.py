@@ -428,3 +428,43 @@ def test_a_split_metadata_directory_that_cannot_be_listed_is_its_nodes(
     (lost,) = [one for one in find_replicas([str(tmp_path)]) if one.label != "1"]
     assert (lost.label, lost.files[0].problem) == ("2/metadata", f"{UNSEEN}: Permission denied")
     assert names.META_PROPERTIES in kinds(lost)
+
+
+def test_a_log_s_folder_of_another_name_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its files may have been copied without it, or it was renamed; a topic's partition is no such
+    folder.
+    """
+    make_log(tmp_path / "1")
+    flat, bak = tmp_path / "2", tmp_path / "3" / f"{names.LOG_FOLDER}.bak"
+    make_log(tmp_path / "x", SEGMENT, "quorum-state").rename(flat)
+    make_log(tmp_path / "y", SEGMENT, names.checkpoint_name(5, 1)).rename(bak.parent)
+    make_log(tmp_path / "z", SEGMENT, "leader-epoch-checkpoint").rename(tmp_path / "topic-0")
+    bak.parent.rename(tmp_path / "bak")
+    bak.parent.mkdir()
+    (tmp_path / "bak").rename(bak)
+    for node in (flat, bak.parent):
+        (node / "meta.properties").write_text("node.id=2\ncluster.id=c\nversion=1\n")
+    first, *more = find_replicas([str(tmp_path)])
+    why = f"it holds a metadata log and is not called {names.LOG_FOLDER}"
+    assert left_out(first) == {"2": why, bak.name: why}
+    assert [one.label for one in more] == ["3"], "of a flat copy nobody says that its log is gone"
+    with pytest.raises(InputError, match="no __cluster_metadata-0 folder lies below it"):
+        find_replicas([str(flat)])
+    assert f"{flat}: {why}, and is left out" in capsys.readouterr().err
+
+
+def test_a_copy_that_was_copied_into_another_one(tmp_path: Path) -> None:
+    """`cp -R` makes the folder anew in the one that is there, and `rsync` in the one that it makes."""
+    outer = make_log(tmp_path / "1", SEGMENT)
+    make_log(outer, SEGMENT)
+    (found,) = find_replicas([str(tmp_path)])
+    assert found.folder == str(outer)
+    assert left_out(found) == {names.LOG_FOLDER: "it lies in a folder of the same name"}
+    (outer / SEGMENT).unlink()
+    (tmp_path / "1" / "meta.properties").write_text("node.id=1\n")
+    for root in (tmp_path, outer.parent, outer):
+        (found,) = find_replicas([str(root)])
+        assert (found.label, found.folder) == ("1", f"{outer}/{names.LOG_FOLDER}")
+        assert kinds(found) == {names.LOG, names.META_PROPERTIES}

@@ -20,6 +20,8 @@ from kraftlog.decode.redaction import MASK_PREFIX
 from kraftlog.errors import InputError, KraftlogError, UsageError
 from tests.golden.cases import Replica
 from tests.property.engines import flipped
+from tests.unit.audit_logs import Batch, quorum, topic
+from tests.unit.faults.table import LATER
 
 Printed = pytest.CaptureFixture[str]
 LIVE = Replica("steady-live", "14")
@@ -73,6 +75,19 @@ def test_state_at_an_offset_and_at_a_time(capsys: Printed) -> None:
     segment = next((row for row in LIVE.batches() if row.get("base_offset") == 60), None)
     at = str(segment["max_timestamp"]) if segment else str(1 << 50)
     assert len(rows(capsys, "state", LIVE.folder, "--at-time", at)) > 0
+
+
+def test_times_that_go_back_are_told_of_a_state_at_a_time(tmp_path: Path, capsys: Printed) -> None:
+    """A leader whose clock was ahead: what came after it is not later, and not in the state."""
+    node = quorum(tmp_path)[0]
+    ahead = Batch(12, 2, (topic("x", 8),), None, LATER + 7_200_000)
+    node.append(ahead, Batch(13, 2, (topic("y", 9),), None, LATER + 500))
+    told = "before offset 12, the first that is later. Behind it offset 13 is of an earlier time"
+    for ms, is_told in ((100, False), (1000, True), (8_000_000, False)):
+        run("state", node.folder, "--at-time", str(LATER + ms), "--type", "TOPIC_RECORD")
+        printed = capsys.readouterr()
+        assert (told in printed.err) is is_told
+        assert ('"y"' in printed.out) is (ms == 8_000_000)
 
 
 def test_what_a_node_was_formatted_with_is_no_state(capsys: Printed) -> None:

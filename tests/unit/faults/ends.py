@@ -1131,9 +1131,9 @@ def _(nodes: list[Node]) -> None:
     nodes[0].quorum_state(leaderId=-1, leaderEpoch=900)
 
 
-def rhythm(nodes: list[Node], silence_ms: int, until: int = 60) -> None:
-    """Sixty no-ops, half a second after each other, with a silence in between; from `until` on the
-    clock is as if there had been none.
+def rhythm(nodes: list[Node], silence_ms: int, until: int = 60, value: bytes = NO_OP) -> None:
+    """Sixty no-ops, or other records, half a second after each other, with a silence in between; from
+    `until` on the clock is as if there had been none.
     """
     for node in nodes:
         node.append(
@@ -1141,7 +1141,7 @@ def rhythm(nodes: list[Node], silence_ms: int, until: int = 60) -> None:
                 Batch(
                     12 + n,
                     2,
-                    (NO_OP,),
+                    (value,),
                     None,
                     LATER + 500 * n + (silence_ms if 30 <= n < until else 0),
                 )

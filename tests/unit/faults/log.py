@@ -156,12 +156,12 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "segment_name_matches", "critical", "1", says="ends in .log, but its name is not an offset.",
+    "segment_name_matches", "critical", "1", says="If the node does not have it, it came with the copying",
     sound=lambda nodes: [(nodes[0].folder / one).mkdir() for one in ("old.log", "old.index")],
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Of a folder Kafka does not ask for a name."""
-    (nodes[0].folder / "old.log").write_bytes(b"")
+    (nodes[0].folder / "._00000000000000000000.log").write_bytes(b"")
 
 
 @fault(
