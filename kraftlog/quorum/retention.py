@@ -29,6 +29,8 @@ from kraftlog.state.declare import Data
 
 CLEANED_EVERY_MS = 60_000
 """So often a node compares what it keeps with its limits (KafkaRaftClient, MetadataLogConfig)."""
+_WRITTEN_WITHIN_MS = 10_000
+"""A snapshot of what was written before is there by then."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,16 @@ def log_bytes(log: LogView) -> int:
 
 def bytes_since_snapshot(quorum: Quorum, log: LogView) -> int:
     """Bytes of the batches from the replica's newest snapshot on that a snapshot could hold by now,
-    and that its node has counted: what is not committed waits for other voters, and is in none.
+    and that its node has counted: what is not committed waits for other voters, and is in none, and
+    what has come while one was written waits for the next.
     """
-    if not takes_snapshots(quorum, log):
+    if not takes_snapshots(quorum, log) or log.newest_ms is None:
         return 0
     since = log.base >= counted_from(quorum, log)
     meant = log.rows[since & (log.base < _may_be_committed(quorum, log))]
-    return int(log.evidence.log.sizes[meant].sum())
+    columns = log.evidence.log
+    had_time = columns.max_timestamps[meant] <= log.newest_ms - _WRITTEN_WITHIN_MS
+    return int(columns.sizes[meant[had_time]].sum())
 
 
 def takes_snapshots(quorum: Quorum, log: LogView) -> bool:

@@ -96,7 +96,7 @@ fault(
 fault(
     "retention_keeps_up", "warning", "1", says="has taken no snapshot for",
     sound=retained(metadata_log_max_record_bytes_between_snapshots=100),
-)(lambda nodes: settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=1))  # fmt: skip
+)(lambda nodes: unsnapshotted(1)(nodes))  # fmt: skip
 
 
 def free(blocks: int) -> Damage:
@@ -127,13 +127,19 @@ fault("disk_has_room", "warning", "2", says="is full in", sound=free(10**6))(fre
 # --- elections -----------------------------------------------------------------------------------
 
 
-def unsnapshotted(between: int, *writers: int) -> Damage:
+def written(node: Node, *records: bytes, goes_on_ms: int = 10_000) -> None:
+    """Records at the log's end, and a no-op so much later: a snapshot takes its time."""
+    node.append(*(Batch(12 + n, 2, (one,), None, LATER) for n, one in enumerate(records)))
+    node.append(Batch(12 + len(records), 2, (NO_OP,), None, LATER + goes_on_ms))
+
+
+def unsnapshotted(between: int, *writers: int, goes_on_ms: int = 10_000) -> Damage:
     """Sixty no-ops on the logs of some voters."""
 
     def damage(nodes: list[Node]) -> None:
         for node in nodes:
-            if node.node_id in writers:
-                node.append(*(Batch(12 + n, 2, (NO_OP,), None, LATER) for n in range(60)))
+            if node.node_id in writers or not writers:
+                written(node, *[NO_OP] * 60 * bool(writers), goes_on_ms=goes_on_ms)
         settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=between)
 
     return damage
@@ -149,6 +155,11 @@ fault(
 )(unsnapshotted(SINCE, 1, 2))  # fmt: skip
 """What is on one voter of three is in no snapshot."""
 fault(
+    "retention_keeps_up", "warning", "1", says="has taken no snapshot for 4,",
+    sound=unsnapshotted(SINCE, 1, 2, goes_on_ms=9_999),
+)(unsnapshotted(SINCE, 1, 2))  # fmt: skip
+"""After many records at once a snapshot may still be written, and the next one due."""
+fault(
     "retention_keeps_up", "warning", "1", says="has taken no snapshot for",
     sound=unsnapshotted(-(-2 * SINCE // 9)),
 )(unsnapshotted(2 * SINCE // 9 - 1))  # fmt: skip
@@ -160,7 +171,7 @@ def come_back(at: int) -> Damage:
     def damage(nodes: list[Node]) -> None:
         records = [register_broker(1, 12 + at) if n == at else NO_OP for n in range(60)]
         for node in nodes:
-            node.append(*(Batch(12 + n, 2, (one,), None, LATER) for n, one in enumerate(records)))
+            written(node, *records)
         settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=SINCE)
 
     return damage
