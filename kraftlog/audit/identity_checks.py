@@ -349,7 +349,7 @@ def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
             todo = f"It holds no log: as voter {voter} it would elect a leader that lacks committed records. Give it a directory.id of its own before it starts."
         yield BadRow(
             replica.label,
-            f"The meta.properties of {replica.label} says node {node}, but its directory {directory} is that of voter {voter} by {quorum.voter_set.place}. "
+            f"The directory of {replica.label} is that of voter {voter}, but its meta.properties says node {node}. It is {directory}, by {quorum.voter_set.place}. "
             f"The file was edited, or is that of another node. {todo}",
             replica.meta_properties.path if replica.meta_properties else None,
             evidence={"node_id": node, "directory_id": directory, "voter_id": voter},
