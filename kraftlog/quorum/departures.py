@@ -367,7 +367,7 @@ class Departures(Electorate):
         """
         found = dict(self.tail_starts)
         # What a newer log confirms goes no further than it is confirmed itself.
-        for log in sorted(self.peers, key=lambda one: one.last_epoch or 0, reverse=True):
+        for log in sorted(self.peers, key=self.ends_in_epoch, reverse=True):
             newer = self.newer_than(log)
             parted = [
                 by
@@ -433,7 +433,7 @@ class Departures(Electorate):
         """
         found: dict[str, int] = {}
         # What a newer log shows goes no further than it is shown itself.
-        for log in sorted(self.peers, key=lambda one: one.last_epoch or 0, reverse=True):
+        for log in sorted(self.peers, key=self.ends_in_epoch, reverse=True):
             newer, end = self.newer_than(log), log.end_offset or 0
             shown = [_shown_by(one, found[one.other.label]) for one in newer]
             if newer and not log.is_empty and max(shown) < end:
