@@ -292,7 +292,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             # A log that cannot be read is not an empty one: it may hold what nobody else has.
             severity: Severity | None = "critical" if problem.path in unread | refused else None
-            is_before = problem.text == NO_SEGMENT and _is_before_migration(replica)
+            is_before = problem.text == NO_SEGMENT and replica.is_before_migration
             action = (
                 "A running node deletes files while they are copied: copy it again if it matters."
                 if problem.vanished
@@ -329,11 +329,6 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
             severity="info",
             evidence={"kind": problem.kind, "problem": problem.text},
         )
-
-
-def _is_before_migration(replica: ReplicaEvidence) -> bool:
-    """Whether a folder without a metadata log is that of a broker which may never have had one."""
-    return replica.of_zookeeper and replica.quorum_state is None
 
 
 def _if_gone(quorum: Quorum, replica: ReplicaEvidence) -> str:

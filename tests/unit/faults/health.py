@@ -638,7 +638,7 @@ def on_zookeeper(version: str) -> Damage:
 
 
 fault(
-    STRAY, "info", "9", says="its topics come into this log when it migrates",
+    STRAY, "info", "9", says="Do not start it with process.roles before",
     also="file_readable",
 )(on_zookeeper("version=0\nbroker.id=9\n"))  # fmt: skip
 fault(
