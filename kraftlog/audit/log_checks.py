@@ -273,7 +273,7 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     of an index: the node does not start. Nor does it with a folder in the place of its newest snapshot, of
     which nothing is lost when it is moved away. At level info the file vanished while the copy was read,
     which a live node does to segments and snapshots that it deletes. Or an archive, link or
-    name was not looked into, which may hold a copy, or a log's folder whose name is not __cluster_metadata-0.""",
+    folder was not looked into, which may hold a copy.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
     segment, copy its *.log files; if the node has none, do as the finding says. If it cannot be read on the node either, check that node's disk and file owners
     first.""",
