@@ -138,9 +138,10 @@ def committed(quorum: Quorum) -> Iterator[BadRow]:
     for side in committed_sides(quorum):
         run, log = side.run, side.comparison.one
         verdict = f"replicas {log.label} and {side.agreeing[0]} differ, and no majority decides"
-        if side.by_majority and len(side.agreeing) > 1:
+        if side.by_majority:
             others = replicas_text(side.agreeing)
-            verdict = f"replica {log.label} differs from {others}, which agree"
+            which = "which agree" if len(side.agreeing) > 1 else "which decides"
+            verdict = f"replica {log.label} differs from {others}, {which}"
         where = offsets_text(run.start, min(run.end, lower))
         reason = quorum.bounds.lower_reason
         apart = apart_words(quorum, log.label, side.comparison.other.label)

@@ -176,7 +176,8 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
     names another node than the voter set does for its directory: its meta.properties was edited, or
     is that of another node.""",
     advice="""Find out which one runs, and put the other away. Correct a node.id before the node
-    starts.""",
+    starts. Where directory ids of voters were exchanged, put each one's own back: a corrected
+    node.id is none that Kafka starts with then.""",
 )  # fmt: skip
 def identity(quorum: Quorum) -> Iterator[BadRow]:
     newest = {log.label: log.newness for log in quorum.peers}
@@ -219,7 +220,7 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
         if twin.node_id != node:
             told = (
                 f"Folders {replica.label} and {twin.label} have one directory, {directory}, and name two nodes, {node} and {twin.node_id}: a disk was cloned, or a file edited. "
-                "Start only the one that is the disk's own node, and put the other away."
+                f"{_todo_of_clone(quorum, replica)}"
             )
         yield BadRow(
             replica.label,
@@ -232,6 +233,25 @@ def identity(quorum: Quorum) -> Iterator[BadRow]:
     yield from _disks_together(quorum)
     yield from _borrowed_names(quorum)
     yield from _swapped_folders(quorum)
+
+
+def _lost_directory(quorum: Quorum, replica: ReplicaEvidence) -> str | None:
+    """The directory by which the node of a copy votes, where no copy at hand has it."""
+    node = replica.node_id
+    if node is None or node in quorum.holders or quorum.by_label[replica.label].is_empty:
+        return None
+    return quorum.named_directories.get(node)
+
+
+def _todo_of_clone(quorum: Quorum, replica: ReplicaEvidence) -> str:
+    """What becomes of a folder whose directory is that of another node's at hand."""
+    lost = _lost_directory(quorum, replica)
+    if lost is None:
+        return "Start only the one that is the disk's own node, and put the other away."
+    return (
+        f"If in {replica.label} only directory.id was edited, put directory.id={lost} back: by that one node {replica.node_id} votes. "
+        "If it is a clone of that disk, put it away."
+    )
 
 
 def _disks_left_behind(quorum: Quorum) -> Iterator[BadRow]:
@@ -318,12 +338,18 @@ def _borrowed_names(quorum: Quorum) -> Iterator[BadRow]:
         voter = owners.get(directory or "", node)
         if node is None or voter == node or held[directory] > 1 or replica.label in quorum.foreign:
             continue
+        lost = _lost_directory(quorum, replica)
         todo = f"As node {voter} it refuses to start, and as node {node} it has no vote: correct node.id before it starts."
+        if lost is not None:
+            todo = (
+                f"As node {node} it has no vote. If only directory.id was edited, put directory.id={lost} back. "
+                f"If this is the disk of node {voter}, give it back to that one, and correct node.id."
+            )
         if quorum.by_label[replica.label].is_empty:
             todo = f"It holds no log: as voter {voter} it would elect a leader that lacks committed records. Give it a directory.id of its own before it starts."
         yield BadRow(
             replica.label,
-            f"The meta.properties of {replica.label} says node {node}, but its directory {directory} is that of voter {voter} by {quorum.voter_set.place}. "
+            f"The directory of {replica.label} is that of voter {voter}, but its meta.properties says node {node}. It is {directory}, by {quorum.voter_set.place}. "
             f"The file was edited, or is that of another node. {todo}",
             replica.meta_properties.path if replica.meta_properties else None,
             evidence={"node_id": node, "directory_id": directory, "voter_id": voter},

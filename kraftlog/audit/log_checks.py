@@ -273,7 +273,7 @@ def _fault_evidence(fault: Fault) -> dict[str, object]:
     of an index: the node does not start. Nor does it with a folder in the place of its newest snapshot, of
     which nothing is lost when it is moved away. At level info the file vanished while the copy was read,
     which a live node does to segments and snapshots that it deletes. Or an archive, link or
-    name was not looked into, which may hold a copy, or a log's folder whose name is not __cluster_metadata-0.""",
+    folder was not looked into, which may hold a copy.""",
     advice="""Make the copy readable or copy the file again, and audit again. Of a log without a
     segment, copy its *.log files; if the node has none, do as the finding says. If it cannot be read on the node either, check that node's disk and file owners
     first.""",
@@ -292,7 +292,7 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
                 continue
             # A log that cannot be read is not an empty one: it may hold what nobody else has.
             severity: Severity | None = "critical" if problem.path in unread | refused else None
-            is_before = problem.text == NO_SEGMENT and _is_before_migration(replica)
+            is_before = problem.text == NO_SEGMENT and replica.is_before_migration
             action = (
                 "A running node deletes files while they are copied: copy it again if it matters."
                 if problem.vanished
@@ -329,11 +329,6 @@ def readable(quorum: Quorum) -> Iterator[BadRow]:
             severity="info",
             evidence={"kind": problem.kind, "problem": problem.text},
         )
-
-
-def _is_before_migration(replica: ReplicaEvidence) -> bool:
-    """Whether a folder without a metadata log is that of a broker which may never have had one."""
-    return replica.of_zookeeper and replica.quorum_state is None
 
 
 def _if_gone(quorum: Quorum, replica: ReplicaEvidence) -> str:

@@ -32,6 +32,7 @@ from kraftlog.log.batch import CONTROL
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are
 from kraftlog.quorum.chain import Chain
+from kraftlog.quorum.committed import is_committed_together
 from kraftlog.quorum.content import UNKNOWN
 from kraftlog.quorum.evidence import (
     UNREMARKABLE,
@@ -202,12 +203,13 @@ class StateHistory:
             past = self.told.past
         for line in self._lines[:1]:
             standing, small = line.state.visible, line.state.small
+            begins = max((one.end_offset for one in line.base), default=0)
             found = health_of(
                 small.state,
                 standing.versions(standing.keys),
                 past.copy(),
                 offset,
-                offset <= self.quorum.bounds.lower,
+                is_committed_together(self.quorum, begins, offset),
                 line.doubt,
                 self._asked,
             )

@@ -502,7 +502,8 @@ def folders(quorum: Quorum, found: Health) -> Iterator[BadRow]:
             # What a start of an old Kafka deletes has to be copied before (`simulate.restart_rows`).
             deletes = not waits and not runs and newest < KEEPS_STRAYS
             then = (
-                "The broker ran on ZooKeeper when it was copied: its topics come into this log when it migrates."
+                "The broker ran on ZooKeeper when it was copied: its topics come into this log when it migrates. "
+                "Do not start it with process.roles before: Kafka then renames its folders to -stray."
                 if waits
                 else f"When this broker starts, Kafka renames {them} to -stray. Keep a copy if you still want the records."
                 if newest >= KEEPS_STRAYS

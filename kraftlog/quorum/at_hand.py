@@ -274,9 +274,18 @@ class AtHand:
 
     def newer_than(self, log: LogView) -> list[Comparison]:
         """A log beside each one that goes on in a newer epoch."""
-        epoch = log.last_epoch or 0
-        others = (one.label for one in self.peers if (one.last_epoch or 0) > epoch)
+        epoch = self.ends_in_epoch(log)
+        others = (one.label for one in self.peers if self.ends_in_epoch(one) > epoch)
         return [self.comparisons[log.label, other] for other in others]
+
+    def ends_in_epoch(self, log: LogView) -> int:
+        """The epoch in which a replica's log ends: where all its records are dropped, that of the whole
+        snapshot with which it begins; 0 where there is none.
+        """
+        loaded = self.loaded_snapshot(log.label) if log.last_epoch is None else None
+        if loaded is not None and loaded.is_complete:
+            return loaded.epoch
+        return log.last_epoch or 0
 
     def surely_agree(self, one: LogView, other: LogView, *, known: int = 0) -> int:
         """How far two logs were seen to agree, up to what either of them misses; 0 where no batch

@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from kraftlog.plain import voters_text
-from kraftlog.quorum.chain import holds
+from kraftlog.quorum.chain import Chain, holds
 from kraftlog.quorum.copy_times import described_key
 from kraftlog.quorum.divergence import Comparison
 from kraftlog.quorum.epochs import claimed_of
+from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.snapshots import SnapshotView
@@ -76,18 +77,32 @@ def committed_together(quorum: Quorum) -> Committed:
     """The same of the history that the copies hold together: each batch of it is committed where one
     of the copies that hold it says so, whatever that copy holds elsewhere.
     """
-    links, told = quorum.chain, [committed_in(quorum, log.label) for log in quorum.peers]
-    reached = np.zeros(len(links), np.int64)
-    for log, known in zip(quorum.peers, told, strict=True):
-        if not log.is_empty:
-            own = holds(log, links, np.arange(len(links)))
-            reached[own] = np.maximum(reached[own], known.offset)
+    links, reached = quorum.chain, _reached(quorum, quorum.chain)
     short = np.flatnonzero(reached < links.end)
+    told = [committed_in(quorum, log.label) for log in quorum.peers]
     if len(short) == 0:
         return max(told)
     at = max(int(reached[short[0]]), int(links.base[short[0]]))
     why = f"what follows from offset {at} on is held only by copies that are not proven up to there"
     return next((one for one in told if one.offset == at), Committed(at, why))
+
+
+def is_committed_together(quorum: Quorum, start: int, end: int) -> bool:
+    """Whether all of it from one offset to another is committed, whatever lies below."""
+    if end > quorum.bounds.lower:
+        return False
+    stretch = quorum.chain.part(slice(*quorum.chain.between(start, end)))
+    return bool((_reached(quorum, stretch) >= stretch.end).all())
+
+
+def _reached(quorum: Quorum, links: Chain) -> Longs:
+    """Of each batch of it, up to where a copy that holds it holds what is committed."""
+    reached = np.zeros(len(links), np.int64)
+    for log in quorum.peers:
+        if not log.is_empty:
+            own = holds(log, links, np.arange(len(links)))
+            reached[own] = np.maximum(reached[own], committed_in(quorum, log.label).offset)
+    return reached
 
 
 def contradicted_from(quorum: Quorum, label: str) -> int:

@@ -367,7 +367,7 @@ class Departures(Electorate):
         """
         found = dict(self.tail_starts)
         # What a newer log confirms goes no further than it is confirmed itself.
-        for log in sorted(self.peers, key=lambda one: one.last_epoch or 0, reverse=True):
+        for log in sorted(self.peers, key=self.ends_in_epoch, reverse=True):
             newer = self.newer_than(log)
             parted = [
                 by
@@ -433,7 +433,7 @@ class Departures(Electorate):
         """
         found: dict[str, int] = {}
         # What a newer log shows goes no further than it is shown itself.
-        for log in sorted(self.peers, key=lambda one: one.last_epoch or 0, reverse=True):
+        for log in sorted(self.peers, key=self.ends_in_epoch, reverse=True):
             newer, end = self.newer_than(log), log.end_offset or 0
             shown = [_shown_by(one, found[one.other.label]) for one in newer]
             if newer and not log.is_empty and max(shown) < end:
@@ -505,8 +505,9 @@ class Departures(Electorate):
     def majority_at(self, offset: int) -> list[LogView] | None:
         """The copies that agree at an offset and decide what is held there; None where none do. Voters
         alone commit (`bounds`): with a majority of them, copies are right however many others there
-        are. Else those are that are more than all others, which witness what was fetched. One that
-        has left the history before has no say, however often its tail was copied.
+        are. Else those are that are more than all others, which witness what was fetched; of equals
+        those whose own logs do not show that the header there is damaged. One that has left the
+        history before has no say, however often its tail was copied.
         """
         held = [
             [one for one in copies if offset < self.confirmed(one.label, one.end_offset or 0)]
@@ -515,8 +516,10 @@ class Departures(Electorate):
         by_voters = next((one for one in held if self._are_most_voters(one)), None)
         if by_voters is not None:
             return by_voters
-        most = max(held, key=len, default=[])
-        return most if 2 * len(most) > sum(map(len, held)) else None
+        sound = [
+            [one for one in copies if not one.odd_epochs[one.index_at(offset)]] for copies in held
+        ]
+        return _more_than_all_others(held) or _more_than_all_others(sound)
 
     def _are_most_voters(self, logs: list[LogView]) -> bool:
         """Whether a majority of the voters is among some copies. Of two copies of one voter only one can
@@ -525,6 +528,12 @@ class Departures(Electorate):
         labels = {one.label for one in logs}
         own = ({one.label for one in copies} for copies in self.holders.values())
         return sum(one <= labels for one in own) >= self.voting.majority
+
+
+def _more_than_all_others(held: list[list[LogView]]) -> list[LogView] | None:
+    """Those of some groups of copies that are more than half of all; None where none are."""
+    most = max(held, key=len, default=[])
+    return most if 2 * len(most) > sum(map(len, held)) else None
 
 
 class _Majority(NamedTuple):

@@ -352,6 +352,14 @@ class ReplicaEvidence:
         return self.meta("node.id") is None and self.meta("broker.id") is not None
 
     @property
+    def is_before_migration(self) -> bool:
+        """Whether it may never have had a metadata log: set up on ZooKeeper, it has none, and no trace
+        of one.
+        """
+        has_none = all(one.problem == NO_SEGMENT for one in self.segments)
+        return self.of_zookeeper and has_none and self.quorum_state is None
+
+    @property
     def is_pulled(self) -> bool:
         """True for what `kraftlog pull` fetched from a running leader, which holds no file that a node
         alone writes.

@@ -408,20 +408,22 @@ _STRAY = (
 
 def _broker_step(found: Recovered, bootstrap: str) -> str:
     """How the brokers start. One without its data, or of before what the state tells, can lead: the others
-    cut their records to its end (seen of Kafka 4.3.1, also on a disk with a new directory id).
+    cut their records to its end (seen of Kafka 4.3.1, also on a disk with a new directory id, and of a
+    broker that had lost one of two disks).
     """
     older = may_be_older(found)
-    until, or_late = "", ""
+    until, or_late, then = "", ",", ""
     if older:
+        then = "Of the others, those that have all of their data come before those with an empty disk, in the same way. "
         until = "ran until the old quorum ended, and "
         or_late = ", or one that stopped or fell behind after that,"
     return (
-        f"6. Start first only the brokers that {until}have their data, with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
+        f"6. Start first only the brokers that {until}have all of their data, with controller.quorum.bootstrap.servers={bootstrap} and without controller.quorum.voters. "
         "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default). "
         f"Leaders and replicas in sync are those of offset {found.image.end_offset}. "
-        f"A broker on an empty disk{or_late} could lead, and the others would cut acknowledged records to its end. "
-        "So start the other brokers only when each partition of the first ones is led by one of these. "
-        "Where it has no leader, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
+        f"A broker with an empty disk, be it one of several{or_late} could lead, and the others would cut acknowledged records to its end. "
+        f"So start the other brokers only when each partition of the first ones is led by one of these. {then}"
+        "Where a partition has no leader, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
     )
 
 

@@ -214,7 +214,7 @@ def _is_out_of_sight(quorum: Quorum, comparison: Comparison, cut: Cut, offset: i
     whether the follower's end is in it.
     """
     log, leader = comparison.one, comparison.other
-    is_newer = (leader.last_epoch or 0) > (log.last_epoch or 0)
+    is_newer = quorum.ends_in_epoch(leader) > quorum.ends_in_epoch(log)
     is_whole = cut.by_snapshot is not None and offset >= (log.end_offset or 0)
     return is_whole and is_newer and not quorum.is_seen_to(log)
 

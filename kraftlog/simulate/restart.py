@@ -168,6 +168,8 @@ class _Judge:
         node = log.evidence.node_id
         if log.unread_segments:
             why = f"its log cannot be read ({log.unread_segments[0].problem})"
+            if log.evidence.is_before_migration:
+                why = "it was set up as a broker on ZooKeeper, which has no metadata log before it migrates: if it has migrated, copy its *.log files"
             return Restart(log.label, node, Safety.UNKNOWN, why)
         role = self.quorum.role(log.evidence)
         if log.label in self.quorum.strays:

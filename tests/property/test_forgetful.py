@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.runner import audit_of
+from kraftlog.quorum.committed import committed_in
 from kraftlog.simulate.restart import Restart, restarts
 from tests.property import raft
 from tests.property.test_histories import seen_in, write
@@ -70,6 +71,23 @@ def test_what_was_committed_once_lies_within_the_bounds(seed: int, tmp_path: Pat
     assert upper is None or all(place < upper for place, _ in quorum.ever)
     if not seen.bounds.missing_voters and not seen.fork_starts:
         assert _survives(quorum, [one for one in restarts(seen) if one.order is not None])
+
+
+@pytest.mark.parametrize("seed", [*range(6000, 6010), 852_549_283])
+def test_no_copy_is_told_to_hold_more_than_was_committed(seed: int, tmp_path: Path) -> None:
+    """Also where few copies are at hand, and some of them have nothing but a snapshot."""
+    quorum = forgetful(seed)
+    logs = {}
+    for number, disk in (quorum.nodes | quorum.observers).items():
+        if disk.epoch and quorum.random.random() < 0.6:
+            write(quorum, number, disk, tmp_path)
+            logs[str(number)] = disk.log
+    if not logs:
+        return
+    seen = seen_in(tmp_path)
+    for log in seen.peers:
+        told = logs[log.label][: committed_in(seen, log.label).offset]
+        assert quorum.ever >= {*enumerate(told)} or quorum.cannot_be_undone(told), log.label
 
 
 @pytest.mark.parametrize(

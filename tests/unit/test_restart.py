@@ -89,6 +89,7 @@ from tests.unit.faults.health import (
     formatted_anew,
     level,
     on_its_disks,
+    on_zookeeper,
     voters,
     without_directory,
 )
@@ -645,6 +646,13 @@ def test_nothing_is_said_of_a_log_that_was_not_copied(tmp_path: Path) -> None:
     for path in quorum(tmp_path)[0].folder.glob("*.log"):
         path.unlink()
     assert told(tmp_path, "1") == (Safety.UNKNOWN, f"its log cannot be read ({NO_SEGMENT})", None)
+
+
+def test_a_broker_on_zookeeper_lacks_no_log(tmp_path: Path) -> None:
+    on_zookeeper("version=0\nbroker.id=9\n")(quorum(tmp_path))
+    safety, reason, _ = told(tmp_path, "9")
+    assert safety == Safety.UNKNOWN
+    assert reason.startswith("it was set up as a broker on ZooKeeper, which has no metadata log")
 
 
 def test_nothing_is_said_of_a_copy_of_nobody(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kraftlog.audit.health_checks import DOUBT
 from kraftlog.audit.runner import AuditResult
 from kraftlog.cli import main
 from kraftlog.quorum.committed import committed_in
@@ -248,6 +249,34 @@ def test_what_is_out_of_sight_is_told_as_not_known_to_be_committed(
             path.unlink()
     plan = recovered(quorum_of(replicas))
     assert (plan.image.end_offset, plan.proven.offset, plan.unseen) == (243, 0, ())
+
+
+def test_who_holds_nothing_but_a_newer_snapshot_shows_no_tail_to_be_committed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """3 has just loaded the snapshot (300, 2): its log is empty, and 2 ends in epoch 1."""
+    replicas = copied(tmp_path, ("2", "3"), ("3",), 300)
+    (replicas / "3" / FOLDER / f"{300:020d}.log").write_bytes(b"")
+    found = quorum_of(replicas)
+    assert (found.bounds.lower, found.seen_ends) == (300, {"2": 0, "3": 300})
+    assert committed_in(found, "2").offset == 0
+    assert "it holds a tail of its own cannot be seen" in restart_of(found, "2").reason
+    capsys.readouterr()
+    wanted = ["topic", "ghost-topic-a", "--input", str(replicas)]
+    assert {row["committed"] for row in printed(capsys, "explain", *wanted)} == {None}
+    (row,) = printed(capsys, "plan", "truncation", "--input", str(replicas))
+    assert (row["follower"], row["records_lost"]) == ("2", None)
+    told = [one.row for one in audit(replicas).findings if one.check == "partitions_have_leaders"]
+    assert [one.message.endswith(DOUBT.format(243)) for one in told] == [True]
+
+
+def test_the_newest_state_is_committed_whatever_an_old_copy_holds_below_it(tmp_path: Path) -> None:
+    """12 holds a tail that ends before the logs of the others begin."""
+    found = quorum_of(copied(tmp_path, (*GOOD, "12"), GOOD, 300))
+    assert (found.seen_ends["12"], found.bounds.lower) == (0, 362)
+    health = found.state.health
+    assert health is not None
+    assert (health.offset, health.is_committed) == (362, True)
 
 
 def test_a_leader_that_wrote_on_shows_what_came_before(tmp_path: Path) -> None:

@@ -433,6 +433,27 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
+    "node_identity_unique", "critical", "2", sound=on_its_disks,
+    says="If only directory.id was edited, put directory.id=AAAAAAAAAAAAAAAAAAAAZg back",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Two voters have each other's directory id: with another node.id Kafka 4.3.1 does not start."""
+    on_its_disks(nodes)
+    nodes[1].meta(directory=3)
+    nodes[2].meta(directory=2)
+
+
+@fault(
+    "node_identity_unique", "critical", "1", sound=on_its_disks,
+    says="only directory.id was edited, put directory.id=AAAAAAAAAAAAAAAAAAAAZQ back: by that one node 1 votes",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """One voter has another one's directory id."""
+    on_its_disks(nodes)
+    nodes[0].meta(directory=3)
+
+
+@fault(
     "node_identity_unique", "critical", "3", also="voters_present", sound=on_its_disks,
     says="It holds no log: as voter 3 it would elect a leader that lacks committed records",
 )  # fmt: skip
@@ -638,7 +659,7 @@ def on_zookeeper(version: str) -> Damage:
 
 
 fault(
-    STRAY, "info", "9", says="its topics come into this log when it migrates",
+    STRAY, "info", "9", says="Do not start it with process.roles before",
     also="file_readable",
 )(on_zookeeper("version=0\nbroker.id=9\n"))  # fmt: skip
 fault(

@@ -605,6 +605,17 @@ def _(nodes: list[Node]) -> None:
         replace_batch(node, 4, lambda one, wrong=wrong: wrong)
 
 
+@fault(
+    "committed_data_consistent", "critical", "2", 10, also="epochs_monotonic",
+    says="replica 2 differs from replica 1, which decides. Stop controller 2.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Of two copies one shows by its own epochs that its header is damaged there."""
+    nodes[0].checkpoint(12, 2).write_bytes(snapshot(healthy_state(), 2, healthy_log()[-1].ms))
+    replace_batch(nodes[1], 10, lambda one: replace(one, epoch=7).raw())
+    shutil.rmtree(nodes[2].home)
+
+
 def _altered(nodes: list[Node]) -> None:
     """Voter 3 and two brokers hold another topic at offset 5."""
     brokers = [Node(nodes[0].home.parent, number) for number in (11, 12)]
