@@ -422,8 +422,8 @@ def _broker_step(found: Recovered, bootstrap: str) -> str:
         "A broker that ran until now is let in when its old registration has timed out (broker.session.timeout.ms, 9 s by default). "
         f"Leaders and replicas in sync are those of offset {found.image.end_offset}. "
         f"A broker with an empty disk, be it one of several{or_late} could lead, and the others would cut acknowledged records to its end. "
-        f"So start the other brokers only when each partition of the first ones is led by one of these. {then}"
-        "Where a partition has no leader, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
+        "So start the other brokers only when each partition of the first ones is led by one of these. "
+        f"{then}Where a partition has no leader, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
     )
 
 
