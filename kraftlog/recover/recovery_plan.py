@@ -423,7 +423,7 @@ def _broker_step(found: Recovered, bootstrap: str) -> str:
         f"Leaders and replicas in sync are those of offset {found.image.end_offset}. "
         f"A broker with an empty disk, be it one of several{or_late} could lead, and the others would cut acknowledged records to its end. "
         "So start the other brokers only when each partition of the first ones is led by one of these. "
-        f"{then}Where a partition has no leader, elect one of those that run: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
+        f"{then}Where a partition has no leader, elect one that runs: `kafka-leader-election --bootstrap-server BROKER:PORT --election-type unclean --all-topic-partitions`."
     )
 
 
