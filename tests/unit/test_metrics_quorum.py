@@ -337,17 +337,25 @@ KEPT_BYTES, KEPT_MS = "metadata.max.retention.bytes", "metadata.max.retention.ms
 SEGMENT = "metadata.log.segment.bytes"
 
 
+def gone_on(root: Path, after_ms: int) -> Node:
+    """A voter that has written a no-op so long after the healthy log."""
+    nodes = quorum(root)
+    for node in nodes:
+        node.append(Batch(12, 2, (NO_OP,), None, healthy_log()[-1].ms + after_ms))
+    return nodes[0]
+
+
 @pytest.mark.parametrize(
-    "name, amount, says",
+    "name, amount, after_ms, says",
     [
-        (BETWEEN, AFTER_SIZE, f"{AFTER_SIZE:,} bytes were written since"),
-        (INTERVAL, 6000, "0.0 hours older than the log's end"),
+        (BETWEEN, AFTER_SIZE, 10_000, f"{AFTER_SIZE:,} bytes were written since"),
+        (INTERVAL, 6000, 0, "0.0 hours older than the log's end"),
     ],
 )
 def test_a_limit_is_contradicted_where_it_is_exceeded_by_half(
-    tmp_path: Path, name: str, amount: int, says: str
+    tmp_path: Path, name: str, amount: int, after_ms: int, says: str
 ) -> None:
-    node = quorum(tmp_path)[0]
+    node = gone_on(tmp_path, after_ms)
     assert lint(tmp_path, node, name, limit_of(amount)) == ("set", "")
     status, message = lint(tmp_path, node, name, limit_of(amount) - 1)
     assert status == "at odds"
@@ -360,9 +368,15 @@ def test_the_log_is_measured_where_there_is_no_snapshot(tmp_path: Path) -> None:
     assert lint(tmp_path, node, INTERVAL, limit_of(9000))[0] == "set"
     assert lint(tmp_path, node, INTERVAL, limit_of(9000) - 1)[0] == "at odds"
     assert lint(tmp_path, node, INTERVAL, 0)[0] == "set"
+
+
+def test_what_a_snapshot_may_still_be_written_of_does_not_count(tmp_path: Path) -> None:
     whole = BEFORE_SIZE + AFTER_SIZE
-    assert lint(tmp_path, node, BETWEEN, limit_of(whole))[0] == "set"
-    assert lint(tmp_path, node, BETWEEN, limit_of(whole) - 1)[0] == "at odds"
+    for after_ms, status in ((9_999, "set"), (10_000, "at odds")):
+        node = gone_on(tmp_path / str(after_ms), after_ms)
+        node.checkpoint(6, 1).unlink()
+        assert lint(node.home.parent, node, BETWEEN, limit_of(whole))[0] == "set"
+        assert lint(node.home.parent, node, BETWEEN, limit_of(whole) - 1)[0] == status
 
 
 def two_snapshots(node: Node) -> int:
