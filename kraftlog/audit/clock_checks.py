@@ -13,7 +13,6 @@ import numpy as np
 from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.triage import holding
 from kraftlog.plain import sentence
-from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.shortfalls import has_rhythm
@@ -150,9 +149,10 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     silent = first[1:] - last[:-1]
     same_epoch = (log.epochs[1:] == log.epochs[:-1]) & (log.base[1:] == log.last[:-1] + 1)
     limit = quorum.thresholds.idle_gap_ms
-    beats = _beats(log, first)
+    no_ops = np.flatnonzero(columns.sizes[log.rows] == _NO_OP_BYTES)
+    beats = np.diff(first[no_ops])[log.epochs[no_ops[1:]] == log.epochs[no_ops[:-1]]]
     usual = int(np.median(beats)) if len(beats) else limit
-    led = np.isin(log.epochs[1:], log.epochs[_is_no_op(log)])
+    led = np.isin(log.epochs[1:], log.epochs[no_ops])
     found = np.flatnonzero(same_epoch & led & (silent > limit))
     if not len(found) or not has_rhythm(len(beats), usual, limit):
         return
@@ -173,20 +173,7 @@ def idle_gaps(quorum: Quorum) -> Iterator[BadRow]:
     )
 
 
-def _beats(log: LogView, times: Longs) -> Longs:
-    """The times from one no-op to the next under the same leader."""
-    no_ops = np.flatnonzero(_is_no_op(log))
-    same: Flags = log.epochs[no_ops[1:]] == log.epochs[no_ops[:-1]]
-    found: Longs = np.diff(times[no_ops])[same]
-    return found
-
-
-def _is_no_op(log: LogView) -> Flags:
-    """Which batches of a log are a no-op alone, by their size."""
-    columns = log.evidence.log
-    found: Flags = columns.sizes[log.rows] == _NO_OP_BYTES
-    return found
-
-
 _NO_OP_BYTES = 72
-"""A batch's header (61), the record around a value (7), and one without fields: all others have some."""
+"""A batch's header (61), the record around a value (7), and one without fields: only the end of a
+transaction has none either, and is seldom alone.
+"""

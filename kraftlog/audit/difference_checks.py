@@ -17,7 +17,14 @@ from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.grouping import EQUALS, contradicted
 from kraftlog.audit.leaders_rules import LeadersRules
 from kraftlog.audit.loss_words import apart_words, known_losses, lost_words, side_words
-from kraftlog.audit.triage import called, fetch_again, holding, replicas_text, role_of
+from kraftlog.audit.triage import (
+    NEVER_TOGETHER,
+    called,
+    fetch_again,
+    holding,
+    replicas_text,
+    role_of,
+)
 from kraftlog.plain import (
     brokers_text,
     counted,
@@ -224,13 +231,14 @@ def _history_row(quorum: Quorum, log: LogView, comparison: Comparison, run: Diff
     both, brokers = "both sides committed theirs", _of_brokers(quorum, comparison, run)
     if run.start >= quorum.bounds.lower:
         both = f"a leader was elected without what the side of replica {log.label} had committed"
+    sides = f"{brokers}{NEVER_TOGETHER}{side_words(objects, log.label, other.label)}"
     return _row(
         quorum,
         side,
         run.start,
         f"Two histories: from offset {run.start} on, replicas {log.label} and {other.label} hold different records, and {both}. "
-        f"{why} Keep both folders, and find out which one the brokers follow. {brokers}Never start nodes of both sides together: what only the other side holds is lost."
-        f"{side_words(objects, log.label, other.label)} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed{who} in epoch {epoch}. "
+        f"{why} Keep both folders, and find out which one the brokers follow. "
+        f"{sides} Replica {log.label} holds {counted(lost['records'], 'record')} there, committed{who} in epoch {epoch}. "
         f"Replica {other.label} is in epoch {newer}. {_words(quorum, side)}.",
         {
             "voters": voters,

@@ -145,9 +145,7 @@ def _not_dropped(
     quorum: Quorum, log: LogView, limits: RetentionLimits, share: float
 ) -> Iterator[BadRow]:
     held = counted_snapshots(quorum, log.label)
-    # One time far ahead inside the log is none of retention's.
-    newest = 0 if log.is_empty else int(log.evidence.log.max_timestamps[log.rows[-1]])
-    looked = newest - CLEANED_EVERY_MS
+    looked = (log.newest_ms or 0) - CLEANED_EVERY_MS
     # By its own clock a node may have seen less time pass than its leader's clock tells.
     still = stood_still_ms(quorum, log, held[0].end_offset) if held else 0
     size, drops = _due(log, held, limits, looked, still)

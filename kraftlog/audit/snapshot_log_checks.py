@@ -14,6 +14,7 @@ from kraftlog.audit.check import ActionKey, BadRow, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.loss_words import known_losses, lost_words
 from kraftlog.audit.triage import (
+    NEVER_TOGETHER,
     best_cover,
     fetch_again,
     holding,
@@ -178,7 +179,7 @@ def _keep(quorum: Quorum, cut: CutOff) -> tuple[str, dict[str, ActionKey]]:
     if _goes_on_behind(quorum, cut):
         todo = (
             "The log beside it goes on from there, so these are two histories. Keep both folders whole, and find out which one the brokers follow. "
-            f"Never start nodes of both sides together: what only the other side holds is lost.{told}"
+            f"{NEVER_TOGETHER}{told}"
         )
         return todo, {"asks": "stop"}
     todo = f"Keep a copy of the file, then set it aside, and see with kraftlog diff what it has otherwise. Only if its name is wrong is nothing lost.{told}"

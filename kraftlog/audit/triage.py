@@ -485,6 +485,7 @@ def _knows_the_newest_epoch(quorum: Quorum, log: LogView) -> LogView | None:
 
 
 _BUILD_ANEW = "kraftlog recover builds a quorum from what remains"
+NEVER_TOGETHER = "Never start nodes of both sides together: what only the other side holds is lost."
 MOVE_NAMED = (
     "move it elsewhere. If the node does not have it, it came with the copying: delete it here."
 )

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import PurePosixPath
 
@@ -155,7 +156,8 @@ def _below(root: str, without: list[Replica], left_out: list[LogFile]) -> Iterat
     if not entry.is_folder:
         raise InputError(f"{root}: it is neither a folder nor a regular file")
     visited: set[tuple[int, int]] = set()
-    waiting, listed = [entry], lister(root)
+    # A log's folder, and what lies beside it, are asked for again soon.
+    waiting, listed = [entry], lru_cache(8)(lister(root))
     while waiting:
         folder = waiting.pop()
         if folder.identity is not None:

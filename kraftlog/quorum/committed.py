@@ -7,7 +7,7 @@ its vote to whoever is not behind it, by epoch and then by offset; who stands co
 those that its own log names. Source: KIP-630 "Design", KAFKA-1211, KIP-595, Vote, KIP-853.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,9 +77,9 @@ def committed_together(quorum: Quorum) -> Committed:
     """The same of the history that the copies hold together: each batch of it is committed where one
     of the copies that hold it says so, whatever that copy holds elsewhere.
     """
-    links, reached = quorum.chain, _reached(quorum, quorum.chain)
+    links, told = quorum.chain, _told_of_each(quorum)
+    reached = _reached(quorum, links, told)
     short = np.flatnonzero(reached < links.end)
-    told = [committed_in(quorum, log.label) for log in quorum.peers]
     if len(short) == 0:
         return max(told)
     at = max(int(reached[short[0]]), int(links.base[short[0]]))
@@ -92,16 +92,21 @@ def is_committed_together(quorum: Quorum, start: int, end: int) -> bool:
     if end > quorum.bounds.lower:
         return False
     stretch = quorum.chain.part(slice(*quorum.chain.between(start, end)))
-    return bool((_reached(quorum, stretch) >= stretch.end).all())
+    return bool((_reached(quorum, stretch, _told_of_each(quorum)) >= stretch.end).all())
 
 
-def _reached(quorum: Quorum, links: Chain) -> Longs:
-    """Of each batch of it, up to where a copy that holds it holds what is committed."""
+def _told_of_each(quorum: Quorum) -> list[Committed]:
+    """The committed bound of each of the copies."""
+    return [committed_in(quorum, log.label) for log in quorum.peers]
+
+
+def _reached(quorum: Quorum, links: Chain, told: Sequence[Committed]) -> Longs:
+    """Of each batch, up to where a copy that holds it holds what is committed, as `told` of each."""
     reached = np.zeros(len(links), np.int64)
-    for log in quorum.peers:
+    for log, known in zip(quorum.peers, told, strict=True):
         if not log.is_empty:
             own = holds(log, links, np.arange(len(links)))
-            reached[own] = np.maximum(reached[own], committed_in(quorum, log.label).offset)
+            reached[own] = np.maximum(reached[own], known.offset)
     return reached
 
 

@@ -394,17 +394,14 @@ class Departures(Electorate):
         """
         at, own, epoch = snapshot.end_offset - 1, self.by_label[snapshot.replica], snapshot.epoch
         goes_to = max(epoch, own.last_epoch or 0) if own.start_offset == at + 1 else epoch
-        if log is own or (log.last_epoch or 0) >= goes_to or log.epoch_at(at) in (-1, epoch):
+
+        def is_left(one: LogView) -> bool:
+            return (one.last_epoch or 0) < goes_to and one.epoch_at(at) not in (-1, epoch)
+
+        if log is own or not is_left(log):
             return False
         is_whole = snapshot.is_complete and (snapshot.evidence.batches.epochs == epoch).all()
-        lacking = {
-            voter
-            for voter, copies in self.holders.items()
-            if any(
-                one.epoch_at(at) not in (-1, epoch) and (one.last_epoch or 0) < goes_to
-                for one in copies
-            )
-        }
+        lacking = {voter for voter, copies in self.holders.items() if any(map(is_left, copies))}
         is_able = 2 * len(lacking) < len(self.voters)
         return bool(is_whole) and is_able and (known_epoch(own) or 0) >= epoch
 
@@ -516,10 +513,9 @@ class Departures(Electorate):
         by_voters = next((one for one in held if self._are_most_voters(one)), None)
         if by_voters is not None:
             return by_voters
-        sound = [
-            [one for one in copies if not one.odd_epochs[one.index_at(offset)]] for copies in held
-        ]
-        return _more_than_all_others(held) or _more_than_all_others(sound)
+        return _more_than_all_others(held) or _more_than_all_others(
+            [[one for one in copies if not one.odd_epochs[one.index_at(offset)]] for copies in held]
+        )
 
     def _are_most_voters(self, logs: list[LogView]) -> bool:
         """Whether a majority of the voters is among some copies. Of two copies of one voter only one can

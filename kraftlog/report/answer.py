@@ -118,7 +118,7 @@ def _todo(
         Todo(
             action.key,
             action.title,
-            _heads(list(rows), names) + _not_yet(restart, rows),
+            _heads(rows, names) + _not_yet(restart, rows),
             rows[0]["severity"],
         )
         for action, rows in asked
@@ -253,7 +253,7 @@ def _lost(rows: Sequence[Row]) -> list[Lost]:
     return [Lost(nodes_text(names), *group) for group, names in groups.items()]
 
 
-def _heads(rows: list[Row], names: Mapping[str, str]) -> str:
+def _heads(rows: Sequence[Row], names: Mapping[str, str]) -> str:
     """The first sentences of the findings of a group, equal ones once, each with the nodes that it
     is about. What is wrong in the history that all share is about none of them.
     """

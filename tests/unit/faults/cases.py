@@ -53,6 +53,24 @@ LOOKED = healthy_log()[-1].ms + 60_000
 """The newest record of a node that looked at its limits when it held `healthy_log`."""
 
 
+def written(node: Node, *records: bytes, goes_on_ms: int = 10_000) -> None:
+    """Records at the log's end, and a no-op so much later: a snapshot takes its time."""
+    node.append(*(Batch(12 + n, 2, (one,), None, LATER) for n, one in enumerate(records)))
+    node.append(Batch(12 + len(records), 2, (NO_OP,), None, LATER + goes_on_ms))
+
+
+def unsnapshotted(between: int, *writers: int, goes_on_ms: int = 10_000) -> Damage:
+    """Sixty no-ops on the logs of some voters."""
+
+    def damage(nodes: list[Node]) -> None:
+        for node in nodes:
+            if node.node_id in writers or not writers:
+                written(node, *[NO_OP] * 60 * bool(writers), goes_on_ms=goes_on_ms)
+        settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=between)
+
+    return damage
+
+
 def retained(ms: int = LOOKED, **values: object) -> Damage:
     def damage(nodes: list[Node]) -> None:
         two_snapshots(nodes[0])
@@ -96,7 +114,7 @@ fault(
 fault(
     "retention_keeps_up", "warning", "1", says="has taken no snapshot for",
     sound=retained(metadata_log_max_record_bytes_between_snapshots=100),
-)(lambda nodes: unsnapshotted(1)(nodes))  # fmt: skip
+)(unsnapshotted(1))  # fmt: skip
 
 
 def free(blocks: int) -> Damage:
@@ -125,24 +143,6 @@ fault("disk_has_room", "warning", "2", says="is full in", sound=free(10**6))(fre
 
 
 # --- elections -----------------------------------------------------------------------------------
-
-
-def written(node: Node, *records: bytes, goes_on_ms: int = 10_000) -> None:
-    """Records at the log's end, and a no-op so much later: a snapshot takes its time."""
-    node.append(*(Batch(12 + n, 2, (one,), None, LATER) for n, one in enumerate(records)))
-    node.append(Batch(12 + len(records), 2, (NO_OP,), None, LATER + goes_on_ms))
-
-
-def unsnapshotted(between: int, *writers: int, goes_on_ms: int = 10_000) -> Damage:
-    """Sixty no-ops on the logs of some voters."""
-
-    def damage(nodes: list[Node]) -> None:
-        for node in nodes:
-            if node.node_id in writers or not writers:
-                written(node, *[NO_OP] * 60 * bool(writers), goes_on_ms=goes_on_ms)
-        settings(nodes[0], metadata_log_max_record_bytes_between_snapshots=between)
-
-    return damage
 
 
 SINCE = sum(len(one.raw()) for one in healthy_log() if one.base >= 6)
