@@ -35,4 +35,8 @@ def _ended(number: int, frame: object) -> None:
 
 
 if __name__ == "__main__":
+    # `python -m` looks for modules in the folder in which it was started, and first of all: copies
+    # of a broken machine's disks may hold a json.py.
+    if not sys.flags.safe_path and __file__ != f"{sys.path[0]}/kraftlog/__main__.py":
+        del sys.path[0]
     sys.exit(main())

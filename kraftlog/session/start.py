@@ -35,6 +35,8 @@ DELTA_CLASS = "io.delta.sql.DeltaSparkSessionExtension"
 LAUNCH_ONLY = ("spark.driver.", "spark.jars", "spark.master")
 # Set in every session, whoever started it.
 ANSWERS_DEPEND_ON = ("spark.sql.session.timeZone", "spark.sql.python.filterPushdown.enabled")
+_SAFE_PATH = "PYTHONSAFEPATH"
+_WORKERS_SAFE_PATH = f"spark.executorEnv.{_SAFE_PATH}"
 REMOTE = "sc://"
 _PATIENCE = 5.0
 # What the JVM prints at every start, before or beside its logging, and nobody can act upon.
@@ -88,7 +90,9 @@ def spark_for_tasks(app_name: str, *, master: str | None = None) -> "SparkContex
     if SparkContext._active_spark_context is not None:
         return SparkContext._active_spark_context
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return SparkContext.getOrCreate(SparkConf().setAppName(app_name))
+        conf = SparkConf().setAppName(app_name)
+        conf.setIfMissing(_WORKERS_SAFE_PATH, packaged_settings()[_WORKERS_SAFE_PATH])
+        return SparkContext.getOrCreate(conf)
     address = master or os.environ.get("SPARK_REMOTE", "")
     if address.startswith(REMOTE) or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
         return _remote(app_name, address)
@@ -150,6 +154,9 @@ def _launch_jvm(conf: "SparkConf") -> Any:
     speech = threading.Thread(target=_pass_on, args=(os.fdopen(read_end, "rb"),), daemon=True)
     speech.start()
     kwargs = {"stderr": write_end}
+    inherited = os.environ.get(_SAFE_PATH)
+    # For the worker that looks up data sources too, which gets nothing but the JVM's environment.
+    os.environ[_SAFE_PATH] = packaged_settings()[_WORKERS_SAFE_PATH]
     try:
         return launch_gateway(conf, popen_kwargs=kwargs)  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
@@ -157,6 +164,9 @@ def _launch_jvm(conf: "SparkConf") -> Any:
         raise PlatformError(reason) from error
     finally:
         os.close(write_end)
+        os.environ.pop(_SAFE_PATH)
+        if inherited is not None:
+            os.environ[_SAFE_PATH] = inherited
 
 
 def _stay_on_this_machine() -> None:

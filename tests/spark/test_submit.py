@@ -208,6 +208,8 @@ class Outputs:
 
 
 def test_the_data_source_is_there_without_registering(bare: Path, tmp_path: Path) -> None:
+    """And no file of the folder in which a program was started is a module of Spark's workers."""
+    (tmp_path / "json.py").write_text("open('mark', 'x')\nraise SystemExit(9)\n", encoding="utf-8")
     script = """
 import sys
 import kraftlog
@@ -215,13 +217,16 @@ assert "pyspark" not in sys.modules
 from kraftlog.session import spark_session
 spark = spark_session("bare", master="local[1]")
 rows = spark.read.format("kraftlog").option("relation", "replicas").load(sys.argv[1])
-print(kraftlog.__file__, rows.count())
+tasks = spark.sparkContext.parallelize([1, 2], 1)
+print(kraftlog.__file__, rows.count(), tasks.map(str).count())
 """
-    command = [str(bare / "python"), "-c", script, str(ROOT / "examples/quorum")]
+    command = [str(bare / "python"), "-P", "-c", script, str(ROOT / "examples/quorum")]
     launched = small_queries.submitted(small_queries.LAUNCHED)
     done = run(command, tmp_path, KRAFTLOG_JARS=str(ROOT / ".jars"), PYSPARK_SUBMIT_ARGS=launched)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == [str(next(bare.parent.glob("lib/*/*/kraftlog/__init__.py"))), "5"]
+    assert not (tmp_path / "mark").exists()
+    package = next(bare.parent.glob("lib/*/*/kraftlog/__init__.py"))
+    assert done.stdout.split() == [str(package), "5", "2"]
 
 
 def test_a_job_says_what_is_wrong_in_one_sentence(tmp_path: Path) -> None:

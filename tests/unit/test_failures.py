@@ -24,7 +24,7 @@ from kraftlog.log.storage import folder_of_log
 from kraftlog.pipeline import each, input_audit
 from kraftlog.recover.kit import new_folder
 from kraftlog.report.judgement import Judged
-from tests.bare import ROOT
+from tests.bare import ROOT, run
 from tests.golden.cases import PARTITION, Replica
 
 LOG = Replica("combined", "1").log_dir
@@ -588,3 +588,11 @@ def test_a_defect_in_one_input_stops_no_other(
     ]
     assert "this is a defect of kraftlog" in said.err
     assert f"audit {bad} by itself with --debug" in said.err
+
+
+@pytest.mark.parametrize("module", ["json", "re", "numpy"])
+def test_no_file_beside_the_copies_is_run(module: str, tmp_path: Path) -> None:
+    (tmp_path / f"{module}.py").write_text("raise SystemExit(9)", encoding="utf-8")
+    program = [sys.executable, "-m", "kraftlog", "records", str(QUORUM / "1")]
+    done = run(program, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
