@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kraftlog.errors import PlatformError
-from kraftlog.log.stores import side_by_side
+from kraftlog.log.stores import is_remote, side_by_side
 from kraftlog.tables.place import lake_at
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ def lake_views(spark: "SparkSession", lake: str) -> None:
 
     def view(table: tuple[str, int]) -> None:
         name, version = table
-        rows = spark.read.format("delta").option("versionAsOf", version).load(found.path(name))
+        path = found.path(name)
+        # Without its scheme a local path is one of whatever store Hadoop is set up for.
+        place = path if is_remote(path) else f"file://{path}"
+        rows = spark.read.format("delta").option("versionAsOf", version).load(place)
         rows.createOrReplaceTempView(name)
 
     try:

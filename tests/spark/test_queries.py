@@ -320,6 +320,15 @@ def test_views_show_whole_runs_only(runs: Runs) -> None:
     assert runs.lake.rows("runs").num_rows == before.n + 1
 
 
+def test_a_local_lake_is_none_of_the_store_that_hadoop_is_set_up_for(runs: Runs) -> None:
+    runs.spark.conf.set("fs.defaultFS", "hdfs://192.0.2.1:8020")
+    try:
+        lake_views(runs.spark, runs.lake.root)
+        assert runs.spark.sql("SELECT count(*) AS n FROM runs").collect()[0].n > 0
+    finally:
+        runs.spark.conf.unset("fs.defaultFS")
+
+
 def _by_number(lake: Lake) -> list[Row]:
     rows: list[Row] = lake.rows("runs").sort_by("number").to_pylist()
     return rows
