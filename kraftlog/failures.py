@@ -190,7 +190,13 @@ def _foreseen(error: Exception) -> str | None:
         return missing(error.name or "a package")
     if isinstance(error, MemoryError):
         return "the memory of this machine is used up; lower the limits of the options"
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return "the system gives no further thread: let this user, or this container, have more of them"
     return _of_spark(error)
+
+
+_NO_THREAD = "can't start new thread"
+"""How Python says it, which has no error of its own for that."""
 
 
 def _of_system(error: OSError) -> str:

@@ -57,6 +57,8 @@ def audited(node: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[s
         (OSError(30, "x"), "kraftlog: the system refused: Read-only file system\n"),
         (OSError("store\n \x1b[31m-> no host\x1b[0m"), "the system refused: store: no host\n"),
         (MemoryError(), "the memory of this machine is used up"),
+        (RuntimeError("can't start new thread"), "the system gives no further thread"),
+        (RuntimeError("hunter2"), "this is a defect of kraftlog"),
         (ValueError("hunter2 \x1b[31m"), "this is a defect of kraftlog"),
         (RecursionError(), "this is a defect of kraftlog"),
         (UnicodeEncodeError("utf-8", "hunter2", 0, 1, "hunter2"), "this is a defect of kraftlog"),
