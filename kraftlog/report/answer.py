@@ -16,8 +16,9 @@ from kraftlog.plain import numbers, sentence, voters_text
 from kraftlog.relations import Row
 from kraftlog.report.actions import ACTIONS, Action, grouped, urgency
 from kraftlog.report.once import called_in, findings_once, nodes_text, order_text, sharing
-from kraftlog.simulate.restart import IF_DOWN_FIRST, NEVER_COMMITTED, NO_LEADER
+from kraftlog.simulate.restart import IF_DOWN_FIRST
 from kraftlog.simulate.restart_rows import criticals_are
+from kraftlog.simulate.troubles import NEVER_COMMITTED, NO_LEADER
 
 YES, LOSES, WAIT, UNKNOWN, NO = "yes", "yes, with loss", "not yet", "not known", "no"
 _WORDS = {"safe": YES, "loses": LOSES, "unknown": UNKNOWN, "unsafe": NO}

@@ -22,7 +22,8 @@ from kraftlog.quorum.record_windows import Records
 from kraftlog.quorum.shortfalls import whole_voters
 from kraftlog.relations import Row
 from kraftlog.simulate.plan_rows import Plans
-from kraftlog.simulate.restart import IF_DOWN, Restart, Safety, restarts, with_places
+from kraftlog.simulate.restart import IF_DOWN, Restart, restarts, with_places
+from kraftlog.simulate.troubles import Safety
 
 
 def with_history(quorum: Quorum, records: Records, told: Told | None = None) -> Quorum:

@@ -10,7 +10,8 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.segment import Limits
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.restart import NEVER_COMMITTED, Restart, Safety, restarts
+from kraftlog.simulate.restart import Restart, restarts
+from kraftlog.simulate.troubles import NEVER_COMMITTED, Safety
 from tests.collecting import collect
 from tests.golden.cases import replicas_of
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.runner import audit_of
-from kraftlog.simulate.restart import Safety, restarts
+from kraftlog.simulate.restart import restarts
+from kraftlog.simulate.troubles import Safety
 from tests.property import raft
 from tests.property.dynamic_raft import dynamic, node_of, write_disk
 from tests.property.test_histories import seen_in

@@ -12,7 +12,8 @@ from kraftlog.config import default_thresholds
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
-from kraftlog.simulate.restart import Safety, restarts
+from kraftlog.simulate.restart import restarts
+from kraftlog.simulate.troubles import Safety
 from tests.collecting import collect
 from tests.property import raft
 from tests.unit.audit_logs import (

@@ -38,7 +38,8 @@ from kraftlog.quorum.replica_rows import replica_rows
 from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import recovered
 from kraftlog.simulate.plan_rows import fetch_rows
-from kraftlog.simulate.restart import Safety, restarts
+from kraftlog.simulate.restart import restarts
+from kraftlog.simulate.troubles import Safety
 from tests.collecting import collect
 from tests.golden.cases import DATA, PARTITION
 from tests.unit.audit_logs import (

@@ -18,7 +18,8 @@ from kraftlog.quorum.pairs import Kinship, ordered_pairs
 from kraftlog.recover.ranking import restore_rows
 from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import Cause, recovered
-from kraftlog.simulate.restart import Safety, restarts
+from kraftlog.simulate.restart import restarts
+from kraftlog.simulate.troubles import Safety
 from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,

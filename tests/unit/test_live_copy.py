@@ -28,7 +28,8 @@ from kraftlog.pipeline.metrics import metrics
 from kraftlog.quorum.model import Quorum
 from kraftlog.relations import moment
 from kraftlog.simulate.plan_rows import Plans
-from kraftlog.simulate.restart import Restart, Safety, restarts
+from kraftlog.simulate.restart import Restart, restarts
+from kraftlog.simulate.troubles import Safety
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import statistics
 from tests.collecting import collect

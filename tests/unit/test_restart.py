@@ -31,8 +31,9 @@ from kraftlog.report.actions import action_of
 from kraftlog.report.answer import WAIT, answer_of
 from kraftlog.report.headline import headline
 from kraftlog.simulate.plan_rows import Plans, fetch_rows
-from kraftlog.simulate.restart import Restart, Safety, restarts
+from kraftlog.simulate.restart import Restart, restarts
 from kraftlog.simulate.restart_rows import restart_rows, with_history
+from kraftlog.simulate.troubles import Safety
 from tests.collecting import collect
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import (

@@ -12,8 +12,9 @@ from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.scram import lost_by_loading, lost_users
 from kraftlog.report.answer import answer_of
-from kraftlog.simulate.restart import Safety, restarts
+from kraftlog.simulate.restart import restarts
 from kraftlog.simulate.restart_rows import restart_rows
+from kraftlog.simulate.troubles import Safety
 from tests.collecting import collect
 from tests.unit.audit_logs import (
     LIMITS,

@@ -20,7 +20,8 @@ from kraftlog.quorum.restorable import restorable
 from kraftlog.recover.ranking import restore_rows
 from kraftlog.recover.recovery_plan import unknown
 from kraftlog.recover.source import Cause, recovered
-from kraftlog.simulate.restart import Restart, Safety, restarts
+from kraftlog.simulate.restart import Restart, restarts
+from kraftlog.simulate.troubles import Safety
 from tests.golden.cases import DATA
 from tests.unit.audit_logs import FOLDER, audit, batch_starts
 from tests.unit.test_audit_quorum import quorum_of
