@@ -281,6 +281,11 @@ class LogView:
         """(newest epoch, end offset): the order in which voters compare logs."""
         return self.last_epoch or 0, self.end_offset or 0
 
+    @property
+    def begun_ms(self) -> int | None:
+        """Time of the first batch."""
+        return None if self.is_empty else int(self.evidence.log.base_timestamps[self.rows[0]])
+
     @cached_property
     def newest_ms(self) -> int | None:
         """Time of the newest batch; an older one has a later time where a clock was ahead."""
