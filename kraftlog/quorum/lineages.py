@@ -96,8 +96,8 @@ def lineage_of(quorum: Quorum, found: list[Lineage]) -> dict[str, str]:
 
 
 def stretches(lineage: Lineage) -> list[Stretch]:
-    """Where the states of a lineage can be told. A hole ends a stretch; a snapshot after it begins
-    the next.
+    """Where the states of a lineage can be told. A hole ends a stretch, and so does a step back to an
+    older epoch; a snapshot after it begins the next.
     """
     links = lineage.links
     found = [one for span in links.unbroken() if (one := _stretch(lineage, *span)) is not None]

@@ -206,3 +206,24 @@ def test_who_is_wrong_where_the_history_begins_with_a_snapshot(
         for it in one.evidence.get("later", ())
     }
     assert told == blamed
+
+
+def test_what_is_of_an_older_epoch_does_not_follow(tmp_path: Path) -> None:
+    """Voter 3 begins at a snapshot of epoch 1 where the others end in epoch 2. It removes a topic that
+    its snapshot has, and theirs has not.
+    """
+    node = quorum(tmp_path)[2]
+    node.segment(0).unlink()
+    node.segment(6).unlink()
+    node.checkpoint(6, 1).unlink()
+    stored = [*healthy_state(), Batch(0, 1, (topic("other", 9),))]
+    node.checkpoint(12, 1).write_bytes(snapshot(stored, 1, LATER))
+    node.segment(12).write_bytes(Batch(12, 1, (remove_topic(9),), None, LATER).raw())
+    node.epochs([(1, 12)])
+    result = audit(tmp_path)
+    assert [one.check for one in result.findings if one.severity == "critical"] == [
+        "snapshot_epoch_agrees"
+    ]
+    outcome, why = reason(result, "references_exist")
+    assert outcome == "skipped"
+    assert "from offset 12 on is of an older epoch" in why
