@@ -331,9 +331,13 @@ class LogView:
     def epochs_before(self) -> range | None:
         """The epochs that the offset before its first batch can be of: that of the batch, or any older
         one where it is a LeaderChange, with which each epoch begins. None where nothing tells: there
-        is no batch, it cannot be read, or its epoch, which no CRC covers, does not fit the next one's.
+        is no batch, it cannot be read, or its epoch, which no CRC covers, does not fit the next one's, or
+        the epoch checkpoint has another one there.
         """
         told = self.raw_epochs[:2].tolist()
+        noted = [epoch for epoch, at in self.epoch_entries if told and at <= self.base[0]]
+        if told and noted and noted[-1] != told[0]:
+            return None
         if not told or (self._is_control(0) and not self.controls(int(self.rows[0]))):
             return None
         if told[-1] < told[0] or (told[-1] > told[0] and not self.is_leader_change(1)):
