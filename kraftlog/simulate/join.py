@@ -172,6 +172,9 @@ BELOW_START = "it would have to cut its log at offset {}, below its start at {},
 """What Kafka never cuts: its high watermark begins with the log (KafkaRaftLog.truncateTo)."""
 NO_FETCH_EPOCH = "its log is empty at offset {}, and its snapshot {} ends elsewhere: it knows no epoch to fetch with, and Kafka stops with an exception"
 """What a cut below a snapshot of its own leads to (KafkaRaftLog.lastFetchedEpoch)."""
+HELD_ALREADY = "the node holds this snapshot already, and asks again without end"
+NOT_NEWER = "the snapshot is not newer than the node's log: Kafka stops with an error here"
+"""What Kafka makes of a snapshot that takes no log's place (KafkaRaftClient.onFetchSnapshotResponse)."""
 CUTS_NOTHING = "nothing is left to cut above its own snapshot, which holds what the leader does not: it asks again from offset {} without end, and at once"
 """Kafka 3.9.1 and 4.3.1 ask so some thousand times a second, with two lines in server.log each time."""
 
@@ -281,10 +284,8 @@ class _Joiner:
         if self.way.dialect != Dialect.SHIPPED:
             return None
         if snapshot in extent.snapshots:
-            return "the node holds this snapshot already, and asks again without end"
-        if not extent.with_snapshot(snapshot).is_behind_snapshot:
-            return "the snapshot is not newer than the node's log: Kafka stops with an error here"
-        return None
+            return HELD_ALREADY
+        return None if extent.with_snapshot(snapshot).is_behind_snapshot else NOT_NEWER
 
     def _of(self, step: DiskStep) -> str | None:
         if step.name != "validated" or self.way.dialect != Dialect.SHIPPED:
