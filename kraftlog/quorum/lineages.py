@@ -4,7 +4,7 @@ for each that contradicts it.
 In: a quorum. Out: `Lineage`s, and for each the spans in which the state is known. `main` is the
 history that the replicas hold together; a replica that carries an uncommitted tail or altered
 batches has a lineage of its own, named by its label, which begins where it departs from `main`; one
-of another cluster, or of an older history that `main` ends before, has its own from its beginning on.
+of another cluster, or of an older history, has its own from its beginning on.
 Source: KIP-630 "Overview", KAFKA-1211.
 """
 
