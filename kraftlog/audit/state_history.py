@@ -147,13 +147,14 @@ class StateHistory:
         reached: int | None = None
         upper = self.quorum.bounds.upper
         halts = {*waiting, *self.stations.offsets, *(() if upper is None else (upper,))}
+        begins = {first for first, _ in self.chain.unbroken()}
         for first, after in self._parts(halts):
             base = int(self.chain.base[first])
             if reached is None and base == 0:
                 label = self.chain.logs[int(self.chain.log[first])].label
                 known = Known(self._topics)
                 self._lines = [_Line(known, "the log from offset 0 on", label)]
-            elif reached is None or base != reached:
+            elif first in begins:
                 self._judge_until(waiting, reached, base)
                 self._lose(reached, base)
             self._meet(waiting, base)
@@ -222,7 +223,7 @@ class StateHistory:
     # --- the way through the history -------------------------------------------------------------
 
     def _parts(self, ends: set[int]) -> Iterator[tuple[int, int]]:
-        """The chain in parts [first, after), without a hole in any, each up to where something is
+        """The chain in parts [first, after), without a break in any, each up to where something is
         to be done: a snapshot's end, or a batch that cannot be read.
         """
         met = np.flatnonzero(np.isin(self.chain.end, np.array(sorted(ends), np.int64))) + 1
@@ -260,13 +261,17 @@ class StateHistory:
                 )
 
     def _lose(self, reached: int | None, base: int) -> None:
-        """Offsets are missing: the state is not known any more."""
+        """Offsets are missing, or what follows is older: the state is not known any more."""
         self._settle()
         self._lines = []
         self._rules.forget()
-        if reached is not None:
-            for check in RULE_CHECKS:
-                self._skip(check, "quorum", f"{offsets_are(reached, base)} missing")
+        if reached is None:
+            return
+        why = f"{offsets_are(reached, base)} missing"
+        if reached == base:
+            why = f"what the copies hold from offset {base} on is of an older epoch than what is before"
+        for check in RULE_CHECKS:
+            self._skip(check, "quorum", why)
 
     def _follow(self, first: int, after: int) -> None:
         """Take in the records of some links."""

@@ -23,14 +23,13 @@ from kraftlog.plain import sentence, tell
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords, Records
 from kraftlog.relations import Row
-from kraftlog.simulate.fetch import Dialect
-from kraftlog.simulate.join import BELOW_START
+from kraftlog.simulate.fetch import Dialect, truncate
 from kraftlog.simulate.liveness import EXAMPLE_LINKS, Link, snapshot_transfer_rows, transfers_told
 from kraftlog.simulate.lost import counted_in_files
 from kraftlog.simulate.plan_rows import (
     Plans,
     boot_rows,
-    cuts_below_start,
+    cuts_nothing,
     election_rows,
     fetch_rows,
     likely_leaders,
@@ -150,14 +149,18 @@ def _truncation(chosen: argparse.Namespace) -> int:
         cuts = [(row["follower"], row["truncation_offset"]) for row in found if row["records_lost"]]
         losses = losses_of(quorum, records, dict.fromkeys(cuts))
         for row in found:
-            known = losses.get((row["follower"], row["truncation_offset"]))
+            cut = row["follower"], row["truncation_offset"]
+            known = losses.get(cut) if row["records_lost"] else None
             lost = [] if known is None else loss_rows(known)
             in_words = "" if known is None else lost_words(lost)
-            mine, at = plans.extent(quorum.by_label[row["follower"]]), row["truncation_offset"]
-            if cuts_below_start(mine, at, row["by_snapshot"]):
-                in_words = sentence(BELOW_START.format(at, mine.start_offset))
+            mine, theirs = (
+                plans.extent(quorum.by_label[row[one]]) for one in ("follower", "leader")
+            )
+            at = row["truncation_offset"]
             if at is None:
                 in_words = NOT_SHOWN
+            elif (kept := cuts_nothing(mine, at, truncate(mine, theirs))) is not None:
+                in_words = sentence(kept)
             yield row | {"lost": in_words if chosen.format == "table" else lost}
 
     return _print(chosen, rows)

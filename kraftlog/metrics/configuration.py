@@ -112,13 +112,10 @@ def _bytes_since(beside: Beside, limit: int) -> str | None:
 
 def _time_since(beside: Beside, limit: int) -> str | None:
     log = beside.log
-    if limit == 0 or log.is_empty or not takes_snapshots(beside.quorum, log):
+    now, begun = log.newest_ms, log.begun_ms
+    if limit == 0 or now is None or begun is None or not takes_snapshots(beside.quorum, log):
         return None
-    held = [one for one in beside.quorum.snapshots_of(log.label) if one.is_complete]
-    stamps = [one.last_contained_timestamp for one in held]
-    last = max((one for one in stamps if one is not None), default=None)
-    begun = int(log.evidence.log.base_timestamps[log.rows[0]]) if last is None else last
-    passed = int(log.evidence.log.max_timestamps[log.rows].max()) - begun
+    passed = now - [begun, *_contained_until(beside)][-1]
     if passed <= limit * SLACK:
         return None
     return f"the newest snapshot is {passed / 3_600_000:.1f} hours older than the log's end"
@@ -133,12 +130,19 @@ def _kept_bytes(beside: Beside, limit: int) -> str | None:
 
 
 def _kept_time(beside: Beside, limit: int) -> str | None:
-    held = [one for one in beside.quorum.snapshots_of(beside.log.label) if one.is_complete]
-    stamps = [one.last_contained_timestamp for one in held]
-    known, now = [one for one in stamps if one is not None], newest_ms(beside.quorum)
-    if limit < 0 or len(held) < 2 or not known or now is None or now - min(known) <= limit * SLACK:
+    known, now = _contained_until(beside), newest_ms(beside.quorum)
+    if limit < 0 or len(known) < 2 or now is None or now - known[0] <= limit * SLACK:
         return None
-    return f"the oldest snapshot is {(now - min(known)) / DAY_MS:.1f} days old and still there"
+    return f"the oldest snapshot is {(now - known[0]) / DAY_MS:.1f} days old and still there"
+
+
+def _contained_until(beside: Beside) -> list[int]:
+    """The time of the last record in each complete snapshot of a replica, the oldest snapshot first:
+    that of an older one is later where a clock was ahead.
+    """
+    held = [one for one in beside.quorum.snapshots_of(beside.log.label) if one.is_complete]
+    stamps = (one.last_contained_timestamp for one in held)
+    return [one for one in stamps if one is not None]
 
 
 def _segment(beside: Beside, limit: int) -> str | None:

@@ -163,7 +163,7 @@ def _lag(quorum: Quorum, log: LogView, one: SnapshotView, newest: int | None) ->
     since = one.last_contained_timestamp if since is None else since
     first = int(np.searchsorted(log.base, end, "left"))
     after = log.rows[first:]
-    newest_own = int(log.evidence.log.max_timestamps[after].max()) if len(after) else since
+    newest_own = int(log.evidence.log.max_timestamps[after[-1]]) if len(after) else since
     behind = None if since is None or newest_own is None else max(0, newest_own - since)
     return {
         "lag_offsets_min": max(0, bounds.lower - end),

@@ -125,7 +125,7 @@ class Position:
 def compaction_rows(log: SharedLog, offsets: OffsetMap, every: dict[str, Lives]) -> list[Row]:
     """A row per horizon and record type with a key that the log holds."""
     survivors = offsets.survivors()
-    now = int(log.max_timestamps.max()) if len(log) else 0
+    now = int(log.max_timestamps[-1]) if len(log) else 0
     deleting = {KEYS[kind].table for kind in KEYS if offsets.counts[kind] and KEYS[kind].deletes}
     gone = {name: deletions(log, every[name]) for name in sorted(deleting & every.keys())}
     rows = []

@@ -50,7 +50,7 @@ LEADER = column("leader", TEXT, "label of the copy that would lead")
     column(
         "records_lost",
         LONG,
-        "records from there on; 0 where that is below the log's start, as Kafka stops there with an exception; null: not known, as all that is lost",
+        "records from there on; 0 where Kafka cuts nothing and stops with an exception, or asks without end; null: not known, as all that is lost",
     ),
     column("size_bytes_lost", LONG, "their batches' size"),
     column("types_lost", pa.map_(TEXT, LONG), "records that are lost, per type"),

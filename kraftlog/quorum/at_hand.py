@@ -279,8 +279,8 @@ class AtHand:
         return [self.comparisons[log.label, other] for other in others]
 
     def ends_in_epoch(self, log: LogView) -> int:
-        """The epoch in which a replica's log ends: where all its records are dropped, that of the whole
-        snapshot with which it begins; 0 where there is none.
+        """The epoch in which a replica's log ends, as its node goes on with it: where all its records are
+        dropped, that of the whole snapshot with which it begins; 0 where there is none.
         """
         loaded = self.loaded_snapshot(log.label) if log.last_epoch is None else None
         if loaded is not None and loaded.is_complete:

@@ -57,9 +57,16 @@ class Chain:
         return found
 
     def unbroken(self) -> list[tuple[int, int]]:
-        """Links [first, after) without a hole between them."""
-        holes = np.flatnonzero(self.base[1:] != self.end[:-1]) + 1
-        return list(pairwise([0, *holes.tolist(), len(self)])) if len(self) else []
+        """Links [first, after) without a hole between them, and without a step back to an older epoch
+        that no copy has: what follows one is of another history.
+        """
+        if not len(self):
+            return []
+        epochs, breaks = self.column("epochs"), self.base[1:] != self.end[:-1]
+        steps_back = epochs[1:] < epochs[:-1]
+        if steps_back.any():
+            breaks |= steps_back & ~_follows(self)
+        return list(pairwise([0, *(np.flatnonzero(breaks) + 1).tolist(), len(self)]))
 
     def part(self, at: Longs | slice) -> "Chain":
         return Chain(

@@ -390,7 +390,8 @@ class Departures(Electorate):
         """Whether a snapshot can be of what the quorum went on with when a log was left behind, which
         has its last offset in another epoch: whole, of an epoch above all of that log's, of which
         its own node has heard, or beginning a log that goes on in such a one; and too few voters hold
-        the log for the others to lack that epoch.
+        the log for the others to lack that epoch. Where its quorum-state was left out, its epoch
+        checkpoint tells what it has heard of, and nothing speaks against it without both.
         """
         at, own, epoch = snapshot.end_offset - 1, self.by_label[snapshot.replica], snapshot.epoch
         goes_to = max(epoch, own.last_epoch or 0) if own.start_offset == at + 1 else epoch
@@ -403,7 +404,10 @@ class Departures(Electorate):
         is_whole = snapshot.is_complete and (snapshot.evidence.batches.epochs == epoch).all()
         lacking = {voter for voter, copies in self.holders.items() if any(map(is_left, copies))}
         is_able = 2 * len(lacking) < len(self.voters)
-        return bool(is_whole) and is_able and (known_epoch(own) or 0) >= epoch
+        heard = known_epoch(own)
+        if heard is None:
+            heard = max((noted for noted, _ in own.epoch_entries), default=epoch)
+        return bool(is_whole) and is_able and heard >= epoch
 
     def _in_snapshots(self, log: LogView, end: int) -> int:
         """Up to where snapshots hold what a log leads up to, below an offset."""

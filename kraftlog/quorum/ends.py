@@ -72,7 +72,8 @@ def witnesses(
     if log.evidence.single_file or not log.evidence.segments or log.unread_segments:
         return []
     own, end = list(snapshots), log.end_offset or 0
-    # Of a log whose records are all dropped the snapshot that it begins with tells the epoch.
+    # Of a log whose records are all dropped the snapshot at its end tells the epoch, and no newer one,
+    # with which its node goes on (`ends_in_epoch`): that was sent to it, and never stood in this log.
     bases = (one.epoch for one in own if one.is_complete and one.end_offset == end)
     epoch = log.last_epoch or max(bases, default=0)
     found = [

@@ -4,7 +4,7 @@ for each that contradicts it.
 In: a quorum. Out: `Lineage`s, and for each the spans in which the state is known. `main` is the
 history that the replicas hold together; a replica that carries an uncommitted tail or altered
 batches has a lineage of its own, named by its label, which begins where it departs from `main`; one
-of another cluster has its own from its beginning on.
+of another cluster, or of an older history, has its own from its beginning on.
 Source: KIP-630 "Overview", KAFKA-1211.
 """
 
@@ -16,6 +16,7 @@ from kraftlog.log import names
 from kraftlog.quorum.chain import Chain, whole_log
 from kraftlog.quorum.holdings import Held
 from kraftlog.quorum.model import Quorum
+from kraftlog.quorum.retention import kept_snapshots
 from kraftlog.quorum.snapshots import SnapshotView
 
 MAIN = names.MAIN
@@ -50,13 +51,21 @@ class Stretch:
 
 
 def lineages(quorum: Quorum) -> list[Lineage]:
-    """The shared lineage first, then those of replicas that contradict it, or are of another
-    cluster: these share nothing with it.
+    """The shared lineage first, then those of replicas that contradict it, that begin where it steps
+    back to their older epoch, or are of another cluster: these share nothing with it.
     """
     shared, snapshots = quorum.chain, tuple(quorum.credible_snapshots)
     found = [Lineage(MAIN, 0, shared, snapshots)]
+    steps_back = {
+        int(shared.base[first])
+        for first, _ in shared.unbroken()[1:]
+        if shared.base[first] == shared.end[first - 1]
+    }
     for log in quorum.logs:
         own = whole_log(log)
+        if not steps_back.isdisjoint(own.base[:1].tolist()):
+            found.append(Lineage(log.label, 0, own, tuple(kept_snapshots(quorum, log.label))))
+            continue
         if log.label in quorum.foreign:
             found.append(Lineage(log.label, 0, own, Held.by(quorum, log).snapshots))
             continue
@@ -96,8 +105,8 @@ def lineage_of(quorum: Quorum, found: list[Lineage]) -> dict[str, str]:
 
 
 def stretches(lineage: Lineage) -> list[Stretch]:
-    """Where the states of a lineage can be told. A hole ends a stretch; a snapshot after it begins
-    the next.
+    """Where the states of a lineage can be told. A hole ends a stretch, and so does a step back to an
+    older epoch; a snapshot after it begins the next.
     """
     links = lineage.links
     found = [one for span in links.unbroken() if (one := _stretch(lineage, *span)) is not None]

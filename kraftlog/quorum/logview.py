@@ -281,6 +281,11 @@ class LogView:
         """(newest epoch, end offset): the order in which voters compare logs."""
         return self.last_epoch or 0, self.end_offset or 0
 
+    @property
+    def begun_ms(self) -> int | None:
+        """Time of the first batch."""
+        return None if self.is_empty else int(self.evidence.log.base_timestamps[self.rows[0]])
+
     @cached_property
     def newest_ms(self) -> int | None:
         """Time of the newest batch; an older one has a later time where a clock was ahead."""
@@ -326,9 +331,13 @@ class LogView:
     def epochs_before(self) -> range | None:
         """The epochs that the offset before its first batch can be of: that of the batch, or any older
         one where it is a LeaderChange, with which each epoch begins. None where nothing tells: there
-        is no batch, it cannot be read, or its epoch, which no CRC covers, does not fit the next one's.
+        is no batch, it cannot be read, or its epoch, which no CRC covers, does not fit the next one's, or
+        the epoch checkpoint has another one there.
         """
         told = self.raw_epochs[:2].tolist()
+        noted = [epoch for epoch, at in self.epoch_entries if told and at <= self.base[0]]
+        if told and noted and noted[-1] != told[0]:
+            return None
         if not told or (self._is_control(0) and not self.controls(int(self.rows[0]))):
             return None
         if told[-1] < told[0] or (told[-1] > told[0] and not self.is_leader_change(1)):

@@ -476,13 +476,18 @@ class Quorum(Departures):
         return [one for one in self.bounds.missing_voters if one not in self.moved_voters]
 
     @property
+    def moved_now(self) -> list[int]:
+        """Those that have moved by the newest set of voters."""
+        return [one for one in self.moved_voters if one in self.voting.missing]
+
+    @property
     def awaited_voters(self) -> list[int]:
         """The voters that have moved, where no leader can be elected without their old disks, and none
         was asked.
         """
         if self.pulled is not None:
             return []
-        moved = [one for one in self.moved_voters if one in self.voting.missing]
+        moved = self.moved_now
         return moved if len(self.voters) - len(moved) < self.bounds.majority else []
 
 

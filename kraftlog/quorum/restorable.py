@@ -15,6 +15,7 @@ import numpy as np
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.quorum.chain import holds
 from kraftlog.quorum.holdings import Held, Range, gaps, kinship, untold
+from kraftlog.quorum.lineages import lineages, stretches
 from kraftlog.quorum.logview import LogView
 from kraftlog.quorum.model import Quorum
 
@@ -71,8 +72,11 @@ def lost_everywhere(quorum: Quorum) -> list[Range]:
 
 
 def untold_records(quorum: Quorum) -> tuple[Range, ...]:
-    """Records of which no file at hand tells what they changed."""
-    return untold(*_known(quorum))
+    """Records of which no file at hand tells what they changed, by no lineage either."""
+    known, furthest = _known(quorum)
+    every = (one for lineage in lineages(quorum) for one in stretches(lineage))
+    told = ((one.start_offset, one.end_offset) for one in every)
+    return untold([*known, *told], furthest)
 
 
 def _known(quorum: Quorum) -> tuple[list[Range], int]:

@@ -163,13 +163,11 @@ def _may_be_committed(quorum: Quorum, log: LogView) -> int:
 
 
 def log_bytes_per_day(log: LogView) -> float | None:
-    """Growth of one replica's log, by the times and sizes of its batches."""
-    if log.is_empty:
+    """Growth of one replica's log, by the times of its first and last batch, and the sizes of all."""
+    if log.begun_ms is None or log.newest_ms is None:
         return None
-    columns = log.evidence.log
-    begin = int(columns.base_timestamps[log.rows].min())
-    span = int(columns.max_timestamps[log.rows].max()) - begin
-    return per_day(int(columns.sizes[log.rows].sum()), span)
+    size = int(log.evidence.log.sizes[log.rows].sum())
+    return per_day(size, log.newest_ms - log.begun_ms)
 
 
 def kept_bytes(log: LogView, limits: RetentionLimits) -> float | None:

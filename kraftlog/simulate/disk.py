@@ -84,6 +84,7 @@ def disk_of(quorum: Quorum, log: LogView) -> Disk:
         ),
         (
             *_notes(log, end),
+            *_without_meta(one),
             *map(_not_found, misnamed),
             *_without_vote(quorum, log),
             *_with_other_voters(quorum, one),
@@ -235,6 +236,12 @@ def _identity_problems(one: ReplicaEvidence) -> Iterator[str]:
         yield f"its disk is of node {one.node_id} by meta.properties, and its server.properties is of node {one.run_as}"
     elif meta is None and any(file.kind == names.BOOTSTRAP for file in one.snapshots):
         yield "there is no meta.properties: the directory counts as not formatted"
+
+
+def _without_meta(one: ReplicaEvidence) -> Iterator[str]:
+    """That file may be on the node all the same: of a log folder by itself nothing is known."""
+    if one.meta_properties is None and one.is_seen and not (one.single_file or one.is_pulled):
+        yield "no meta.properties was copied with it, and Kafka does not start without that file"
 
 
 def _why_unread(file: SideFile) -> str | None:

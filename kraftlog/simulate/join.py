@@ -172,6 +172,11 @@ BELOW_START = "it would have to cut its log at offset {}, below its start at {},
 """What Kafka never cuts: its high watermark begins with the log (KafkaRaftLog.truncateTo)."""
 NO_FETCH_EPOCH = "its log is empty at offset {}, and its snapshot {} ends elsewhere: it knows no epoch to fetch with, and Kafka stops with an exception"
 """What a cut below a snapshot of its own leads to (KafkaRaftLog.lastFetchedEpoch)."""
+HELD_ALREADY = "the node holds this snapshot already, and asks again without end"
+NOT_NEWER = "the snapshot is not newer than the node's log: Kafka stops with an error here"
+"""What Kafka makes of a snapshot that takes no log's place (KafkaRaftClient.onFetchSnapshotResponse)."""
+CUTS_NOTHING = "nothing is left to cut above its own snapshot, which holds what the leader does not: it asks again from offset {} without end, and at once"
+"""Kafka 3.9.1 and 4.3.1 ask so some thousand times a second, with two lines in server.log each time."""
 
 _Goes = Generator[JoinStep, None, bool]
 """Steps; then whether the way goes on."""
@@ -214,7 +219,8 @@ class _Joiner:
                     return
                 self._hold(extent.truncated(cut))
                 goes_on = self._extent.end_offset < extent.end_offset
-                yield self._step("truncated" if goes_on else "stuck")
+                why = None if goes_on else CUTS_NOTHING.format(extent.end_offset)
+                yield self._step("truncated" if goes_on else "stuck", note=why)
                 contradicting = self._extent.contradicting_snapshot
                 if contradicting is not None and self.way.dialect == Dialect.SHIPPED:
                     why = NO_FETCH_EPOCH.format(cut, contradicting.name)
@@ -278,10 +284,8 @@ class _Joiner:
         if self.way.dialect != Dialect.SHIPPED:
             return None
         if snapshot in extent.snapshots:
-            return "the node holds this snapshot already, and asks again without end"
-        if not extent.with_snapshot(snapshot).is_behind_snapshot:
-            return "the snapshot is not newer than the node's log: Kafka stops with an error here"
-        return None
+            return HELD_ALREADY
+        return None if extent.with_snapshot(snapshot).is_behind_snapshot else NOT_NEWER
 
     def _of(self, step: DiskStep) -> str | None:
         if step.name != "validated" or self.way.dialect != Dialect.SHIPPED:

@@ -21,8 +21,9 @@ from kraftlog.relations import Row
 from kraftlog.simulate.boot import Boot, start
 from kraftlog.simulate.disk import disk_of, replayed_records, unread_before_start
 from kraftlog.simulate.election import Candidacy, Voter, outcomes, vote_end
-from kraftlog.simulate.extent import Extent
+from kraftlog.simulate.extent import Extent, SnapshotId
 from kraftlog.simulate.fetch import Cut, Dialect, Peer, fetch_pairs, truncate
+from kraftlog.simulate.join import BELOW_START, HELD_ALREADY, NOT_NEWER
 from kraftlog.simulate.lost import TypeCounts, lost_types
 
 
@@ -185,7 +186,8 @@ def truncation_rows(
         cut = truncate(mine, theirs)
         offset = plans.departs(log, comparison.other, cut)
         rows = log.rows[(log.last >= offset) & (log.base < mine.end_offset)]
-        if cuts_below_start(mine, offset, cut.by_snapshot):
+        is_kept = cuts_nothing(mine, offset, cut) is not None
+        if is_kept:
             rows = rows[:0]
         columns = log.evidence.log
         if (follower, offset) not in types:
@@ -200,7 +202,9 @@ def truncation_rows(
             "size_bytes_lost": int(columns.sizes[rows].sum()),
             "types_lost": types[follower, offset],
             "committed_lost": int(columns.record_counts[rows[committed]].sum()),
-        } | (_NOT_SHOWN if _is_out_of_sight(quorum, comparison, cut, offset) else {})
+        } | (
+            _NOT_SHOWN if not is_kept and _is_out_of_sight(quorum, comparison, cut, offset) else {}
+        )
 
 
 _NOT_SHOWN: Row = dict.fromkeys(
@@ -219,11 +223,17 @@ def _is_out_of_sight(quorum: Quorum, comparison: Comparison, cut: Cut, offset: i
     return is_whole and is_newer and not quorum.is_seen_to(log)
 
 
-def cuts_below_start(follower: Extent, offset: int, by_snapshot: tuple[int, int] | None) -> bool:
-    """Whether a log would have to be cut below its start, where Kafka stops with an exception, and
-    nothing is lost (KafkaRaftLog.truncateTo).
+def cuts_nothing(follower: Extent, offset: int, cut: Cut) -> str | None:
+    """Why Kafka leaves a log as it is, and its node cannot follow, so that nothing is lost: it would have
+    to be cut below its start, or the leader's snapshot is not newer; None where it is cut.
     """
-    return by_snapshot is None and offset < follower.start_offset
+    if cut.by_snapshot is None:
+        start = follower.start_offset
+        return BELOW_START.format(offset, start) if offset < start else None
+    end, epoch = cut.by_snapshot
+    if cut.extent.start_offset == end:
+        return None
+    return HELD_ALREADY if SnapshotId(epoch, end) in follower.snapshots else NOT_NEWER
 
 
 def likely_leaders(quorum: Quorum, dialect: Dialect = Dialect.SHIPPED) -> frozenset[str]:

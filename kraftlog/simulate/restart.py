@@ -235,7 +235,9 @@ class _Judge:
         if not votes:
             when = f"{IF_DOWN} start it when another one leads"
             if_down = when if log.evidence.node_id in self._electing else ""
-            return f"{lost}; what is missing comes from the leader{unseen}{if_down}"
+            has_moved = log.evidence.node_id in self.quorum.moved_now
+            vote = "; but with this directory it does not vote" if has_moved else ""
+            return f"{lost}; what is missing comes from the leader{vote}{unseen}{if_down}"
         if log.label in self._excused and self._whole:
             lacks, first = self._excused[log.label], called(self.quorum, self._whole[0])
             copied = f"it was copied, or last written, before offset {lacks}"

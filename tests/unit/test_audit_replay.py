@@ -6,6 +6,7 @@ import pytest
 
 from kraftlog.audit.grouping import EQUALS
 from kraftlog.audit.runner import AuditResult
+from kraftlog.cli import main
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from tests.collecting import collect
@@ -206,3 +207,39 @@ def test_who_is_wrong_where_the_history_begins_with_a_snapshot(
         for it in one.evidence.get("later", ())
     }
     assert told == blamed
+
+
+def begun_older(root: Path) -> None:
+    """Voter 3 begins at a snapshot of epoch 1 where the others end in epoch 2. It removes a topic that
+    its snapshot has, and theirs has not.
+    """
+    node = quorum(root)[2]
+    node.segment(0).unlink()
+    node.segment(6).unlink()
+    node.checkpoint(6, 1).unlink()
+    stored = [*healthy_state(), Batch(0, 1, (topic("other", 9),))]
+    node.checkpoint(12, 1).write_bytes(snapshot(stored, 1, LATER))
+    node.segment(12).write_bytes(Batch(12, 1, (remove_topic(9),), None, LATER).raw())
+    node.epochs([(1, 12)])
+
+
+def test_what_is_of_an_older_epoch_does_not_follow(tmp_path: Path) -> None:
+    begun_older(tmp_path)
+    result = audit(tmp_path)
+    assert [one.check for one in result.findings if one.severity == "critical"] == [
+        "snapshot_epoch_agrees"
+    ]
+    outcome, why = reason(result, "references_exist")
+    assert outcome == "skipped"
+    assert "from offset 12 on is of an older epoch" in why
+
+
+def test_what_is_of_an_older_epoch_is_told_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun_older(tmp_path)
+    assert main(["explain", "12-12", "--input", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert "only in the log of 3" in told.out
+    assert "topic other (id AAAAAAAAAAAAAAAAAAAACQ) is removed" in told.out
+    assert "not known" not in told.err

@@ -185,6 +185,22 @@ def test_a_snapshot_of_a_newer_epoch_outruns_a_log_that_was_left_behind(
         assert {one.reason for one in restarts(seen) if one.replica != "1"} == {why}
 
 
+@pytest.mark.parametrize(
+    "noted, is_outrun", [([(3, 11)], True), ([], True), ([(1, 0), (2, 8)], False)]
+)
+def test_without_its_quorum_state_the_epoch_checkpoint_tells_what_a_node_has_heard_of(
+    noted: list[tuple[int, int]], is_outrun: bool, tmp_path: Path
+) -> None:
+    """The snapshot may be the only copy at hand of what is committed: it is not to be set aside."""
+    node = fetched_anew(tmp_path, 1, 3)
+    (node.folder / "quorum-state").unlink()
+    node.epochs(noted)
+    written(tmp_path, 12, healthy_log(), 2, 2)
+    told = found(audit(tmp_path), "snapshot_epoch_agrees")
+    assert [one.row.replica for one in told] == ([] if is_outrun else ["1"])
+    assert (recovered(quorum_of(tmp_path)).image.epoch == 3) == is_outrun
+
+
 def test_what_one_log_proves_is_not_proven_of_another_history(tmp_path: Path) -> None:
     """Voters 3, 4 and 5 had lost their disks when they elected voter 2; 5 may have led later."""
     every = (1, 2, 3, 4, 5)

@@ -295,6 +295,17 @@ def test_files_that_refuse(tmp_path: Path) -> None:
     ]
 
 
+def test_a_copy_without_meta_properties_may_be_a_log_folder_alone(tmp_path: Path) -> None:
+    """Kafka 3.9.1 to 4.3.1 do not start without the file."""
+    node = quorum(tmp_path)[0]
+    assert not any("meta.properties" in one for one in disk(tmp_path).notes)
+    (node.home / "meta.properties").unlink()
+    assert problems(tmp_path) == []
+    assert disk(tmp_path).notes[-1:] == (
+        "no meta.properties was copied with it, and Kafka does not start without that file",
+    )
+
+
 def test_a_disk_under_another_node(tmp_path: Path) -> None:
     nodes = quorum(tmp_path)
     settings = nodes[0].home / "server.properties"

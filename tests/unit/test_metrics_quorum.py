@@ -28,7 +28,7 @@ from kraftlog.metrics.snapshot_metrics import TICK_MS, load_times, snapshot_rows
 from kraftlog.quorum.growth import DAY_MS
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
-from kraftlog.quorum.retention import RetentionLimits
+from kraftlog.quorum.retention import RetentionLimits, log_bytes_per_day
 from kraftlog.relations import moment
 from tests.collecting import collect
 from tests.unit.audit_logs import (
@@ -368,6 +368,30 @@ def test_the_log_is_measured_where_there_is_no_snapshot(tmp_path: Path) -> None:
     assert lint(tmp_path, node, INTERVAL, limit_of(9000))[0] == "set"
     assert lint(tmp_path, node, INTERVAL, limit_of(9000) - 1)[0] == "at odds"
     assert lint(tmp_path, node, INTERVAL, 0)[0] == "set"
+
+
+def test_a_clock_that_was_ahead_makes_no_snapshot_old_and_no_growth_small(tmp_path: Path) -> None:
+    """A record of four years later, and one of two seconds later behind it."""
+    healthy, ahead_ms = healthy_log(), 4 * 365 * DAY_MS
+    nodes = quorum(tmp_path)
+    end_ms = healthy[-1].ms + 2000
+    for one in nodes:
+        one.append(Batch(12, 2, (NO_OP,), None, healthy[-1].ms + ahead_ms))
+        one.append(Batch(13, 2, (NO_OP,), None, end_ms))
+    assert lint(tmp_path, nodes[0], INTERVAL, 3_600_000) == ("set", "")
+    seen, span = read(tmp_path), end_ms - healthy[0].ms
+    log = seen.by_label["1"]
+    size = int(log.evidence.log.sizes.sum())
+    assert log_bytes_per_day(log) == pytest.approx(size * DAY_MS / span)
+    assert shared_log(seen).span_ms == span
+    assert {row["lag_ms"] for row in rows_of(tmp_path).values()} == {end_ms - STORED[-1].ms}
+
+
+def test_the_oldest_snapshot_is_the_first_one_whatever_its_clock_said(tmp_path: Path) -> None:
+    node = quorum(tmp_path)[0]
+    two_snapshots(node)
+    node.checkpoint(6, 1).write_bytes(snapshot(STORED, 1, START_MS + 4 * 365 * DAY_MS))
+    assert lint(tmp_path, node, KEPT_MS, 600) == ("set", "")
 
 
 def test_what_a_snapshot_may_still_be_written_of_does_not_count(tmp_path: Path) -> None:

@@ -89,6 +89,7 @@ from tests.unit.faults.health import (
     folder,
     formatted_anew,
     level,
+    on_another_disk,
     on_its_disks,
     on_zookeeper,
     voters,
@@ -449,11 +450,11 @@ def test_a_removed_voter_that_votes_with_another_disk_does_not_join_again(tmp_pa
     removed_3(nodes, 0, 1, 2)
     settings(nodes[2], controller_quorum_auto_join_enable="true")
     assert found(audit(tmp_path), "voters_removed_stay_away")
-    on_another_disk = voters(FIRST + 3, 1, 2, 3)
+    on_other_disks = voters(FIRST + 3, 1, 2, 3)
     old, new = (b64decode(f"{disk_text(number)}==", "-_") for number in (3, 93))
-    values = tuple(one.replace(old, new) for one in on_another_disk.values)
+    values = tuple(one.replace(old, new) for one in on_other_disks.values)
     for node in nodes:
-        node.append(replace(on_another_disk, values=values))
+        node.append(replace(on_other_disks, values=values))
     assert not found(audit(tmp_path), "voters_removed_stay_away")
 
 
@@ -517,6 +518,13 @@ def test_a_start_would_make_up_the_directory_id_that_a_voter_has_lost(tmp_path: 
         "1": Safety.SAFE, "2": Safety.UNSAFE, "3": Safety.SAFE,
     }  # fmt: skip
     assert f"write back directory.id={disk_text(2)}" in told["2"].reason
+
+
+def test_a_voter_in_another_directory_starts_and_does_not_vote(tmp_path: Path) -> None:
+    """As where its log was moved from one of its log directories to another (Kafka 3.9.1, 4.3.1)."""
+    on_another_disk(quorum(tmp_path))
+    why = "nothing is lost; what is missing comes from the leader; but with this directory it does not vote"
+    assert told(tmp_path, "2") == (Safety.SAFE, why, None)
 
 
 def test_one_of_two_voters_is_too_many_to_lose(tmp_path: Path) -> None:

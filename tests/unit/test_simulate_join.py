@@ -15,6 +15,7 @@ from kraftlog.simulate.fetch import Dialect
 from kraftlog.simulate.join import (
     BELOW_START,
     CAUGHT_UP,
+    CUTS_NOTHING,
     NO_FETCH_EPOCH,
     PIECE,
     JoinStep,
@@ -259,6 +260,15 @@ def test_below_a_snapshot_that_the_leader_contradicts_kafka_stops() -> None:
     parted = replace(LEADER, extent=Extent(0, EpochVector(((1, 0), (2, 176)), 362)))
     stopped = list(join(mine, parted, WAY))[-1]
     assert (stopped.name, stopped.note) == ("stopped", BELOW_START.format(176, 200))
+
+
+def test_a_log_that_is_empty_behind_its_snapshot_asks_a_leader_who_lacks_that_without_end() -> None:
+    """Kafka 3.9.1 and 4.3.1 "truncate" to where that log ends, and fetch at once again."""
+    mine = Disk(200, EpochVector((), 200), (SnapshotFile(SnapshotId(6, 200)),))
+    lacks = replace(LEADER, extent=Extent(0, EpochVector(((1, 0), (7, 176)), 177)))
+    steps = list(join(mine, lacks, WAY))
+    assert names(steps)[-2:] == ["diverging_epoch", "stuck"]
+    assert steps[-1].note == CUTS_NOTHING.format(200)
 
 
 @pytest.mark.parametrize("dialect", [Dialect.ADOPTED, Dialect.V19])

@@ -133,6 +133,29 @@ def test_the_majority_tells_what_is_committed_and_not_the_longest_log(tmp_path: 
     assert lacking == {"1": None, "2": None, "3": 10}
 
 
+def test_a_snapshot_that_is_not_newer_than_a_log_takes_nothing_from_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Voter 1 begins at offset 6, before which is epoch 1; there voter 3 has a record of epoch 5. Kafka
+    3.9.1 and 4.3.1 end with an exception, and the log stays.
+    """
+    nodes = quorum(tmp_path)
+    nodes[0].segment(0).unlink()
+    nodes[2].segment(6).unlink()
+    nodes[2].checkpoint(6, 1).unlink()
+    replace_batch(nodes[2], 4, lambda one: replace(one, epoch=5).raw())
+    nodes[2].epochs([(1, 0), (5, 4)])
+    told = ["plan", "truncation", "--all", "--input", str(tmp_path)]
+    assert main([*told, "--format", "json"]) == 0
+    printed = by(map(json.loads, capsys.readouterr().out.splitlines()), "follower", "leader")
+    row = printed["3", "1"]
+    assert (row["by_snapshot"], row["records_lost"], row["lost"]) == ([6, 1], 0, [])
+    assert printed["3", "2"]["records_lost"] == 2
+    assert main(told) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "The snapshot is not newer than the node's log: Kafka stops" in text
+
+
 def test_metadata_that_proves_a_commit_counts_what_a_truncation_takes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

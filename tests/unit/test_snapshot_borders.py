@@ -131,6 +131,19 @@ def test_a_first_batch_whose_epoch_fits_no_other_tells_nothing_of_a_snapshot(
     assert not found(audit(tmp_path), AGREES)
 
 
+@pytest.mark.parametrize(("noted", "count"), [(1, 0), (0, 3)])
+def test_a_first_batch_tells_nothing_of_a_snapshot_where_its_epoch_checkpoint_has_another_epoch(
+    tmp_path: Path, noted: int, count: int
+) -> None:
+    """Offset 7 is of epoch 1, and epoch 2 begins behind it: the header of one copy says epoch 0."""
+    nodes = quorum(tmp_path)
+    begins_at(7, usual=(7, 1))(nodes)
+    overwrite(nodes[2].segment(7), 12, struct.pack(">i", 0))
+    for node in nodes:
+        node.epochs([(noted if node is nodes[2] else 1, 7), (2, 8)])
+    assert len(found(audit(tmp_path), AGREES)) == count
+
+
 def test_copies_without_any_snapshot_are_audited(tmp_path: Path) -> None:
     for node in quorum(tmp_path):
         node.checkpoint(6, 1).unlink()

@@ -321,6 +321,26 @@ fault(
 )(lambda nodes: _elected(nodes[0], nodes[2]))  # fmt: skip
 
 
+def sent_a_newer_snapshot(nodes: list[Node]) -> None:
+    """The same, its last records gone too; and its leader has sent it a snapshot of epoch 3."""
+    for node in nodes[:2]:
+        node.append(leader_change(12, 3, 1, LATER), Batch(13, 3, (NO_OP,), None, LATER))
+        node.epochs([(1, 0), (2, 8), (3, 12)])
+        node.quorum_state(leaderId=1, leaderEpoch=3)
+    pruned_to_its_end(nodes)
+    nodes[2].segment(6).unlink()
+    nodes[2].segment(12).touch()
+    nodes[2].checkpoint(14, 3).write_bytes(snapshot(healthy_state(), 3, LATER))
+    nodes[2].quorum_state(leaderId=1, leaderEpoch=3)
+
+
+@fault(LOST, "critical", "3", 12, says="that epoch 3 began", sound=sent_a_newer_snapshot)
+def _(nodes: list[Node]) -> None:
+    """Its epoch checkpoint tells of the epoch of that snapshot, which was in its log then."""
+    sent_a_newer_snapshot(nodes)
+    nodes[2].epochs([(2, 12), (3, 12)])
+
+
 @fault(
     LOST,
     "critical",
