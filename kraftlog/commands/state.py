@@ -217,9 +217,12 @@ def _notes(image: Image, committed: Committed | None) -> None:
     where = f"offset {image.end_offset}" if is_named else "an offset that its name does not say"
     tell(f"{image.replica} at {where}, from {base}")
     if not image.is_committed:
-        known = f" ({committed.reason})" if committed else ""
+        records = f"records from offset {image.committed_offset} on are committed"
+        # Without a quorum only snapshots were asked: records of the log may prove more.
         tell(
-            f"{image.replica}: nothing proves that records from offset {image.committed_offset} on are committed{known}"
+            f"{image.replica}: nothing proves that {records} ({committed.reason})"
+            if committed
+            else f"{image.replica}: no snapshot of its own proves that {records}; --quorum ROOT asks all copies"
         )
     if image.open_since is not None:
         tell(

@@ -48,15 +48,29 @@ class Named:
 def voter_change_rows(quorum: Quorum) -> Iterator[Row]:
     """A row per change; the first says what is known from the beginning."""
     before: Named | None = None
+    formatted = _formatted_version(quorum)
     for one in _named(quorum):
-        if before is not None:
-            one.version = max(one.version, before.version)
-            if _is_same(before, one):
-                continue
+        one.version = max(one.version, formatted if before is None else before.version)
+        if before is not None and _is_same(before, one):
+            continue
         standing = _standing(quorum, one)
         yield _row(before, one, standing)
         if standing != "uncommitted":
             before = one
+
+
+def _formatted_version(quorum: Quorum) -> int:
+    """The kraft.version that nodes were formatted with: Kafka has it from the checkpoint 0-0, before
+    the log's first record says it again.
+    """
+    told = [
+        int(control.data["kRaftVersion"])
+        for log in quorum.peers
+        for one in quorum.snapshots_of(log.label)
+        for _, control in one.controls
+        if one.end_offset == 0 and control.type == KRAFT_VERSION and control.data is not None
+    ]
+    return max(told, default=0)
 
 
 def _named(quorum: Quorum) -> list[Named]:

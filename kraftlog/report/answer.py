@@ -72,7 +72,7 @@ class Todo:
 @dataclass(frozen=True, slots=True)
 class Answers:
     """All three answers; `sentence` is the first in a few words, `may` the first by replica,
-    `order` says how to restart several.
+    `order` says how to restart several, `unnamed` what is to be said of losses where none is named.
     """
 
     sentence: str
@@ -80,6 +80,7 @@ class Answers:
     may: Mapping[str, str]
     order: str | None
     lost: tuple[Lost, ...]
+    unnamed: str
     todo: tuple[Todo, ...]
 
     def beside(self, finding: Row) -> Row:
@@ -103,6 +104,7 @@ def answer_of(restart: Sequence[Row], verdict: Row | None, findings: Iterable[Ro
         {row["replica"]: _may(row) for row in restart},
         _order(restart),
         tuple(_lost(restart)),
+        _unnamed(restart, criticals),
         tuple(_todo(restart, asked, names)),
     )
 
@@ -252,6 +254,26 @@ def _lost(rows: Sequence[Row]) -> list[Lost]:
             is_known = _WORDS[row["verdict"]] != UNKNOWN
             groups.setdefault((row["lost_from"], lists, is_known), []).append(row["who"])
     return [Lost(nodes_text(names), *group) for group, names in groups.items()]
+
+
+def _unnamed(rows: Sequence[Row], criticals: int) -> str:
+    """What is lost, where no record is named that is: that it is nothing is said of no node that may
+    not be restarted, or of which nothing is known.
+    """
+    if criticals:
+        return f"Not known before {criticals_are(criticals)} settled."
+    doubtful = [row["who"] for row in rows if _WORDS[row["verdict"]] in (NO, UNKNOWN)]
+    users = [row["who"] for row in rows if _WORDS[row["verdict"]] == LOSES]
+    told = [f"What {nodes_text(doubtful)} would lose is not known."] if doubtful else []
+    if users:
+        verb = "loses" if len(users) == 1 else "lose"
+        told.append(
+            f"{sentence(nodes_text(users))} {verb} the SCRAM users named under May I restart."
+        )
+    if len(told) == 0 or len(doubtful) + len(users) < len(rows):
+        what = "A restart of the others" if told else "A restart"
+        told.append(f"{what} loses nothing that the copies show.")
+    return " ".join(told)
 
 
 def _heads(rows: Sequence[Row], names: Mapping[str, str]) -> str:

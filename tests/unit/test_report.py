@@ -392,6 +392,29 @@ def test_nodes_that_may_not_be_restarted_are_named_together() -> None:
     )
 
 
+def test_nothing_is_lost_is_said_of_no_node_that_is_not_known_to_lose_nothing() -> None:
+    safe = restart("controller 1", "safe", "nothing is lost", order=1)
+    unknown = restart("controller 2", "unknown", "no segment of its log was copied")
+    users = restart("broker 11", "loses", "loses SCRAM user a (SCRAM-SHA-256)", order=2)
+    nothing = "loses nothing that the copies show."
+    doubt = "What controller 2 would lose is not known."
+    named = "Broker 11 loses the SCRAM users named under May I restart."
+    for rows, told in (
+        ([safe], f"A restart {nothing}"),
+        ([unknown], doubt),
+        ([safe, users], f"{named} A restart of the others {nothing}"),
+        ([safe, unknown, users], f"{doubt} {named} A restart of the others {nothing}"),
+        ([unknown, users], f"{doubt} {named}"),
+    ):
+        assert answer_of(rows, VERDICT, []).unnamed == told
+        shown = [one.text for one in read(render_page(page([], restart=tuple(rows)))).named("p")]
+        assert told in shown
+    critical = finding("log_end_lost", "1")
+    assert answer_of([safe], VERDICT, [critical]).unnamed == (
+        "Not known before the critical finding is settled."
+    )
+
+
 def test_the_table_of_the_replicas_says_what_the_answer_says() -> None:
     rows = (
         restart("controller 1", "safe", "nothing is lost", order=1),

@@ -108,7 +108,7 @@ def test_notes_go_to_stderr(capsys: Printed) -> None:
     run("state", Replica("synthetic-transactions", "0").folder)
     notes = capsys.readouterr().err
     assert "a transaction is open since offset" in notes
-    assert "nothing proves that records" in notes
+    assert "no snapshot of its own proves that records" in notes
 
 
 ISOLATED = Replica("isolated", "2")
@@ -117,12 +117,17 @@ TAIL_START = 176  # from here on the dead leader's log was never committed
 
 
 def test_the_quorum_says_what_is_committed(capsys: Printed) -> None:
-    run("state", Replica("isolated", "1").folder, "--quorum", QUORUM)
-    assert "nothing proves that records" not in capsys.readouterr().err
-    run("state", Replica("isolated", "1").folder)
-    assert (
-        "1: nothing proves that records from offset 0 on are committed\n" in capsys.readouterr().err
+    """Without it only snapshots are asked: what the copy's own log proves is not denied."""
+    copy = Replica("isolated", "1").folder
+    run("state", copy, "--quorum", QUORUM)
+    assert " committed" not in capsys.readouterr().err
+    run("state", copy, "--at", "177")
+    unasked = (
+        "1: no snapshot of its own proves that records from offset 0 on are committed; --quorum"
     )
+    assert unasked in capsys.readouterr().err
+    run("state", copy, "--at", "177", "--quorum", copy)
+    assert " committed" not in capsys.readouterr().err
 
 
 def test_a_tail_that_the_quorum_replaced_is_not_committed(capsys: Printed) -> None:
@@ -138,7 +143,7 @@ def test_state_as_far_as_it_is_committed(capsys: Printed) -> None:
     assert given == rows(capsys, *clear, "--at", str(TAIL_START))
     assert given != rows(capsys, *clear)
     run("state", ISOLATED.folder, "--at", "committed", "--quorum", QUORUM)
-    assert "nothing proves that records" not in capsys.readouterr().err
+    assert "proves that records" not in capsys.readouterr().err
 
 
 def test_a_replica_that_is_behind_is_committed_up_to_its_end(capsys: Printed) -> None:
@@ -163,7 +168,7 @@ def test_a_path_outside_the_quorum_is_refused() -> None:
 def test_a_checkpoint_file_belongs_to_its_replica(capsys: Printed) -> None:
     file = max(LIVE.log_dir.glob("*.checkpoint"))
     run("state", file, "--quorum", LIVE.folder.parent)
-    assert "nothing proves that records" not in capsys.readouterr().err
+    assert "proves that records" not in capsys.readouterr().err
 
 
 def test_an_offset_is_a_number(capsys: Printed) -> None:
