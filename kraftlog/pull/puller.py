@@ -187,17 +187,30 @@ class Puller:
         self.leader.cluster_id = self.folder.cluster_id
 
     def _recognise(self) -> None:
-        """Not every user may know the cluster's id. Without it the leader's log says whose it is:
-        it holds our last batch, or says that it does not.
+        """Whether the leader's quorum is the one of our log. A cluster's id does not tell, where the
+        user may know it: a quorum that is formed anew, as by `kraftlog recover`, may have the old one.
+        So the leader is in no older epoch than our log, and holds our last batch, or says that it does
+        not.
         """
+        leader, known, out = (
+            self.leader.leader,
+            self.folder.vector.last_epoch or 0,
+            self.folder.path,
+        )
+        if leader.epoch < known:
+            raise PullError(
+                f"node {leader.node_id} leads in epoch {leader.epoch}, and {out} holds records of epoch {known}. "
+                "Name the other controllers, or, where the quorum began anew, a new folder as --out"
+            )
         ours, self.folder.last_batch = self.folder.last_batch, b""
-        if self.folder.cluster_id is not None or not ours:
+        if not ours:
             return
         (offset,) = INT64.unpack_from(ours)
-        answer = self.leader.fetch(offset, self.folder.vector.last_epoch)
+        answer = self.leader.fetch(offset, known)
         if answer.records and not answer.records.startswith(ours):
             raise PullError(
-                f"the leader holds another batch at offset {offset} than {self.folder.path}, in the same epoch: it is of another cluster; name a new folder as --out"
+                f"the leader holds another batch at offset {offset} than {out}, in the same epoch. "
+                "It is of another cluster, or the quorum began anew: name a new folder as --out"
             )
 
     # --- the snapshot ----------------------------------------------------------------------------
