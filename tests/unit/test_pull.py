@@ -689,6 +689,28 @@ def test_an_uncommitted_end_is_taken_back_and_kept_aside(
     assert (kept.name, kept.read_bytes()) == ("00000000000000000176.log.deleted", tail)
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_uncommitted_end_of_one_batch_is_taken_back(is_named: bool, tmp_path: Path) -> None:
+    """At its offset the next leader holds another batch, of its own epoch: nothing says that it is of
+    another quorum.
+    """
+    versions = {key: span for key, span in VERSIONS.items() if is_named or key != DESCRIBE_CLUSTER}
+    lone, out = tmp_path / "lone", tmp_path / "out"
+    shutil.copytree(ISOLATED, lone)
+    (segment,) = (lone / PARTITION).glob("*.log")
+    kept = [one for one in batches_of(segment) if int.from_bytes(one[:8], "big") <= 176]
+    segment.write_bytes(b"".join(kept))
+    leads = FakeController(lone, epoch=1, high_watermark=176, versions=versions)
+    with serving(leads) as address:
+        pull_once(address, out)
+    other = Golden("isolated", "1").folder
+    with serving(FakeController(other, epoch=2, versions=versions)) as address:
+        pull_once(address, out)
+    assert_same_bytes(out, other)
+    (aside,) = out.rglob("*.deleted")
+    assert aside.read_bytes() == kept[-1]
+
+
 def test_nothing_that_was_committed_is_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
