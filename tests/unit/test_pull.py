@@ -834,7 +834,7 @@ def test_a_disk_beside_the_live_quorum_is_judged_for_certain(
     assert "None of it was committed" in told
     assert "INFO voters_present" in told
     assert (
-        "the running quorum was pulled instead, and everything below offset 362 is committed"
+        "the running quorum was pulled instead, and then everything below offset 362 was committed"
         in told
     )
 
@@ -866,6 +866,19 @@ def test_a_pulled_folder_is_nobodys_disk(
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert (row["node_id"], row["role"]) == (None, "observer")
     assert (row["committed_lower"], row["committed_upper"]) == (120, 120)
+
+
+def test_what_a_running_quorum_wrote_since_is_told_to_be_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pulled log ends where the quorum's did at that moment: it went on (seen of 4.4.0)."""
+    pulled, voter = tmp_path / "live", "1@c1:9093:nxOpeKMeTXCDlz7dwIMJkA"
+    with serving(FakeController(SOURCE)) as address:
+        assert pull(address, pulled) == 0
+    new = tmp_path / "new"
+    assert main(["recover", "--input", str(pulled), "--out", str(new), "--voters", voter]) == 0
+    told = "Whether anything from offset 120 on was committed since the quorum was described: "
+    assert told in capsys.readouterr().out
 
 
 def test_times_are_told_as_people_and_scripts_read_them(
