@@ -50,6 +50,7 @@ class FakeController:
     epoch: int = 2
     high_watermark: int | None = None
     answer_bytes: int = 1 << 20
+    described_ms: int = -1
     versions: dict[int, tuple[int, int]] = field(default_factory=lambda: dict(VERSIONS))
     garble: Callable[[int, int, bytes], bytes] = lambda number, api_key, answer: answer
     asked: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
@@ -118,7 +119,7 @@ class FakeController:
             "replicaId": self.node_id,
             "replicaDirectoryId": "A" * 22,
             "logEndOffset": end,
-            "lastFetchTimestamp": -1,
+            "lastFetchTimestamp": self.described_ms,
             "lastCaughtUpTimestamp": -1,
         }
         partition = {

@@ -74,7 +74,7 @@ def crc(quorum: Quorum) -> Iterator[BadRow]:
                 log,
                 row,
                 f"The record batch of {offsets_text(start, end)} does not match its CRC-32C. "
-                f"Kafka would cut this log there at its next start. {advice}{and_more(more)}",
+                f"{_at_next_start(log)} {advice}{and_more(more)}",
                 start,
                 end,
                 evidence=evidence | {"size_bytes": int(columns.sizes[row]), "more": more},
@@ -222,7 +222,7 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
             advice, evidence = remedy(quorum, log.label, start, end)
             yield BadRow(
                 log.label,
-                f"{what}: {fault.detail}. {_at_next_start(fault)} {advice}",
+                f"{what}: {fault.detail}. {_at_next_start(log, fault)} {advice}",
                 segment.path,
                 fault.position,
                 start,
@@ -231,8 +231,10 @@ def _damaged_headers(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
             )
 
 
-def _at_next_start(fault: Fault) -> str:
-    if fault.kind == FaultKind.BATCH_MAGIC:
+def _at_next_start(log: LogView, fault: Fault | None = None) -> str:
+    if log.evidence.is_pulled:
+        return "No node starts with this copy."
+    if fault is not None and fault.kind == FaultKind.BATCH_MAGIC:
         return "Kafka's recovery looks at no magic and keeps it, and a node that reads it stops."
     return "Kafka would cut this log there at its next start."
 
@@ -407,7 +409,7 @@ def _tail_row(quorum: Quorum, log: LogView, segment: SegmentEvidence, fault: Fau
     is_kept = fault.kind == FaultKind.BATCH_MAGIC
     if is_kept:
         advice, evidence = remedy(quorum, log.label, start, None)
-        told = f"{_at_next_start(fault)} {advice}"
+        told = f"{_at_next_start(log, fault)} {advice}"
     else:
         told, evidence = _cut_words(quorum, log, segment, fault, start), {}
     return BadRow(

@@ -348,7 +348,7 @@ def _how_unclean(one: Partition) -> str:
         return f"elected before the records at hand, led by {leader} now ({state})"
     at = moment(one.unclean.since.timestamp)
     when = f" at {at:%Y-%m-%d %H:%M:%S} UTC" if at else ""
-    times = f"{one.unclean.times} times in all, " if one.unclean.times > 1 else ""
+    times = f"{one.unclean.times} times in the records at hand, " if one.unclean.times > 1 else ""
     return f"broker {one.unclean.leader} was elected{when} ({times}{state})"
 
 

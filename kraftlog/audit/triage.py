@@ -72,6 +72,9 @@ def covering(quorum: Quorum, label: str, start: int, end: int) -> list[LogView]:
 def remedy(quorum: Quorum, label: str, start: int, end: int | None) -> tuple[str, dict[str, Any]]:
     """(what to do, evidence) for a replica that lost offsets [start, end)."""
     holders = intact_elsewhere(quorum, label, start, end)
+    if quorum.by_label[label].evidence.is_pulled:
+        todo, asks = fetch_again(quorum, label)
+        return todo, {"held_intact_by": holders, **asks}
     if holders:
         todo, asks = fetch_again(quorum, label, is_damage=True)
         return (
@@ -248,6 +251,11 @@ def fetch_again(
     the `is_damage` alone speaks can begin anew behind that.
     """
     log = quorum.by_label[label]
+    if log.evidence.is_pulled:
+        return (
+            "It is a pulled copy, and no node's disk: pull again, into a new folder.",
+            {"asks": "copy"},
+        )
     if may_be_emptied(quorum, log):
         return (
             "Set its log folder aside, and start the node when the others have a leader: it fetches the log again.",

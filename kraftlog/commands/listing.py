@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from kraftlog.commands.command import add_output, command, options_of
-from kraftlog.commands.values import time_ms
+from kraftlog.commands.values import millis_text, time_ms
 from kraftlog.decode.listing import RecordFilter, batch_rows, record_rows
 from kraftlog.errors import UsageError
 from kraftlog.log.directory import Replica, find_replicas
 from kraftlog.message.catalogue import record_types
-from kraftlog.relations import Row, moment
+from kraftlog.relations import Row
 from kraftlog.report.printed_rows import print_rows
 from kraftlog.source.task_settings import limits_of, redactor_of
 
@@ -90,13 +90,5 @@ def readable_row(places: Mapping[str, str], row: Row) -> Row:
         shown["path"] = f"{places[folder]}/{name}"
     for one in _TIMES:
         if isinstance(row.get(one), int):
-            shown[one] = _moment(row[one])
+            shown[one] = millis_text(row[one])
     return shown
-
-
-def _moment(stamp: int) -> str | int | None:
-    """Kafka's -1 is no time; what no calendar has stays a number."""
-    if stamp == -1:
-        return None
-    at = moment(stamp)
-    return stamp if at is None else f"{at:%Y-%m-%d %H:%M:%S}.{stamp % 1000:03}"

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from kraftlog.commands.command import add_format, command
-from kraftlog.commands.values import local_argument, number_from
+from kraftlog.commands.values import local_argument, millis_text, number_from
 from kraftlog.errors import UsageError
 from kraftlog.extras import require
 from kraftlog.plain import heard_or_not, offsets_are, tell
@@ -28,6 +28,7 @@ from kraftlog.pull.folder import PulledFolder, pulled_folder, refuse_foreign
 from kraftlog.pull.leader import LeaderClient, Pace
 from kraftlog.pull.messages import Description
 from kraftlog.pull.puller import Puller
+from kraftlog.relations import Row
 from kraftlog.report.printed_rows import print_rows
 
 FOLLOW_SECONDS, RETRY_SECONDS = 1.0, 5.0
@@ -117,8 +118,16 @@ def _pull(chosen: argparse.Namespace) -> int:
     with _puller(chosen) as puller:
         described = _follow(puller) if chosen.follow else puller.pull()
         _summary(puller.folder, described)
-        print_rows(iter(lag_rows(described)), chosen.format)
+        print_rows(iter(lag_rows(described)), chosen.format, readable=_readable)
     return 0
+
+
+def _readable(row: Row) -> Row:
+    """A row for people: times in UTC."""
+    return {
+        name.removesuffix("_ms"): millis_text(value) if name.endswith("_ms") else value
+        for name, value in row.items()
+    }
 
 
 def _follow(puller: Puller) -> Description:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kraftlog.errors import UsageError
 from kraftlog.log.stores import is_remote
+from kraftlog.relations import moment
 
 _MS = re.compile(r"-?[0-9]{1,18}")
 
@@ -46,3 +47,11 @@ def time_ms(text: str | None) -> int | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
+
+
+def millis_text(stamp: int) -> str | int | None:
+    """A time for people, in UTC. Kafka's -1 is no time; what no calendar has stays a number."""
+    if stamp == -1:
+        return None
+    at = moment(stamp)
+    return stamp if at is None else f"{at:%Y-%m-%d %H:%M:%S}.{stamp % 1000:03}"

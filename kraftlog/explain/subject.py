@@ -179,6 +179,8 @@ def subject_of(words: Sequence[str]) -> Subject:
         return _named("principal", text)
     if _OFFSETS.fullmatch(text):
         return _named("offsets", text)
+    if text in _TABLES:
+        raise UsageError(f"{text!r} alone names no object: say {FORMS}")
     if not text or rest:
         raise UsageError(f"{text!r} is nothing that can be explained: say {FORMS}")
     return _named("topic", text)

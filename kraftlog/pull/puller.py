@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.errors import KraftlogError
+from kraftlog.log.batch import PREFIX_SIZE
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import FILE_LIMIT_BYTES, checkpoint_name, classify
 from kraftlog.log.segment import Limits
@@ -30,7 +31,7 @@ from kraftlog.quorum.epochs import EpochEnd, truncated_to
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.simulate.extent import SnapshotId
 from kraftlog.simulate.snapshot_server import Piece
-from kraftlog.wire import INT64
+from kraftlog.wire import INT32, INT64
 
 
 class AssemblyError(KraftlogError):
@@ -136,6 +137,11 @@ ROUNDS = 10
 """So often a new leader, or a snapshot that goes while it is fetched, is put up with."""
 
 
+def _epoch_of(batch: bytes) -> bytes:
+    """The leader's epoch in a batch's header, or what has come of it."""
+    return batch[PREFIX_SIZE : PREFIX_SIZE + INT32.size]
+
+
 class _SnapshotGone(PullError):
     """The leader has dropped or replaced a snapshot while it was fetched."""
 
@@ -187,17 +193,30 @@ class Puller:
         self.leader.cluster_id = self.folder.cluster_id
 
     def _recognise(self) -> None:
-        """Not every user may know the cluster's id. Without it the leader's log says whose it is:
-        it holds our last batch, or says that it does not.
+        """Whether the leader's quorum is the one of our log. A cluster's id does not tell, where the
+        user may know it: a quorum that is formed anew, as by `kraftlog recover`, may have the old one.
+        So the leader is in no older epoch than our log, and holds our last batch, or another one of a
+        later epoch, or says that it holds none: then what follows says what our log has too much.
         """
+        leader, known, out = (
+            self.leader.leader,
+            self.folder.vector.last_epoch or 0,
+            self.folder.path,
+        )
+        if leader.epoch < known:
+            raise PullError(
+                f"node {leader.node_id} leads in epoch {leader.epoch}, and {out} holds records of epoch {known}. "
+                "Name the other controllers, or, where the quorum began anew, a new folder as --out"
+            )
         ours, self.folder.last_batch = self.folder.last_batch, b""
-        if self.folder.cluster_id is not None or not ours:
+        if not ours:
             return
         (offset,) = INT64.unpack_from(ours)
-        answer = self.leader.fetch(offset, self.folder.vector.last_epoch)
-        if answer.records and not answer.records.startswith(ours):
+        held = self.leader.fetch(offset, known).records
+        if held and not held.startswith(ours) and _epoch_of(held) == _epoch_of(ours):
             raise PullError(
-                f"the leader holds another batch at offset {offset} than {self.folder.path}, in the same epoch: it is of another cluster; name a new folder as --out"
+                f"the leader holds another batch at offset {offset} than {out}, in the same epoch. "
+                "It is of another cluster, or the quorum began anew: name a new folder as --out"
             )
 
     # --- the snapshot ----------------------------------------------------------------------------

@@ -65,7 +65,8 @@ class Bounds:
     `missing_voters` have no copy at hand, those before a change that may not be committed among
     them; `open_voters` have one whose end is not proven, or from where another copy goes on. Copies
     of these, whole and of one moment, would settle an interval that is not exact. Below `shown` the
-    copies themselves show what is committed: a describe tells offsets, and not records.
+    copies themselves show what is committed: a describe tells offsets, and not records. An upper end
+    that `is_of_a_describe` is that of its moment: a quorum that ran then has gone on since.
     """
 
     lower: int
@@ -76,6 +77,7 @@ class Bounds:
     missing_voters: tuple[int, ...]
     open_voters: tuple[int, ...] = ()
     shown: int = 0
+    is_of_a_describe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +281,8 @@ def interval(
         lower, reason = watermark, told
     pending = [one for one in earlier if one[0] >= lower]
     upper, upper_reason = _upper(voting, pending)
-    if watermark == lower and furthest is not None and upper is None:
+    is_of_a_describe = watermark == lower and furthest is not None and upper is None
+    if is_of_a_describe:
         upper = furthest
         upper_reason = "kafka-metadata-quorum describe gave it, and no copy at hand ends later"
     if upper is not None and upper < lower:
@@ -287,7 +290,15 @@ def interval(
         upper_reason = "what is committed goes on behind the ends of the copies at hand"
     missing = sorted({*voting.missing, *(voter for _, one in pending for voter in one.missing)})
     return Bounds(
-        lower, reason, upper, upper_reason, voting.majority, tuple(missing), voting.open, shown
+        lower,
+        reason,
+        upper,
+        upper_reason,
+        voting.majority,
+        tuple(missing),
+        voting.open,
+        shown,
+        is_of_a_describe,
     )
 
 

@@ -58,6 +58,8 @@ def unknown(found: Recovered) -> Iterator[str]:
             f"Whether anything from offset {known} on was committed: nothing at hand proves that these copies end where the quorum ended. "
             "If the quorum went on, what it wrote then is lost."
         )
+    elif found.bounds.is_of_a_describe:
+        yield f"Whether anything from offset {known} on was committed since the quorum was described: if it went on, what it wrote then is lost."
     if found.bounds.missing_voters:
         yield f"What {voters_text(found.bounds.missing_voters)} held: no copy is at hand."
     if found.bounds.open_voters:

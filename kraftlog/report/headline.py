@@ -80,16 +80,16 @@ def outcome_words(checks: Iterable[Row], findings: Iterable[Row]) -> str:
     return ", ".join(f"{count[one]} {one}" for one in _OUTCOMES if count[one])
 
 
-def committed_words(verdict: Row) -> str:
+def committed_words(verdict: Row, verb: str = "is") -> str:
     """The committed interval in words: where it ends only where that is proven."""
     lower, upper = verdict["committed_lower"], verdict["committed_upper"]
     if upper is not None and upper == lower:
-        return f"everything below offset {lower} is committed, and nothing from there on"
+        return f"everything below offset {lower} {verb} committed, and nothing from there on"
     if upper is not None:
-        return f"everything below offset {lower} is committed, and nothing from {upper} on"
+        return f"everything below offset {lower} {verb} committed, and nothing from {upper} on"
     if not lower:
         return "what is committed is not known"
-    return f"everything below offset {lower} is committed, and how much more is not known"
+    return f"everything below offset {lower} {verb} committed, and how much more is not known"
 
 
 def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES) -> list[str]:
@@ -110,7 +110,9 @@ def _grade(verdict: Row, has_parts: bool, present: Mapping[str, Any] = NO_NAMES)
         if missing == present.get("on_other_disks"):
             advice = f"{'its node is' if len(missing) == 1 else 'their nodes are'} here with another disk"
         if present.get("pulled"):
-            advice = f"the running quorum was pulled instead, and {committed_words(verdict)}"
+            advice = (
+                f"the running quorum was pulled instead, and then {committed_words(verdict, 'was')}"
+            )
         told.append(
             f"{'No copy of' if len(missing) == 1 else 'No copies of'} {voters_text(missing)} (of {len({*voters, *missing})}): {advice}."
         )

@@ -270,6 +270,7 @@ def test_what_a_snapshot_holds_was_there_before(capsys: pytest.CaptureFixture[st
         (["config", "orders"], "write config topic/orders"),
         (["partition", "orders"], "write partition orders-3"),
         (["two words"], "nothing that can be explained"),
+        (["topic"], "'topic' alone names no object: say topic NAME"),
         (["broker", "1", "--between", "2026-11-22", "2026-11-21"], "lies before its beginning"),
         (["broker", "1", "--authorizer-log", "/nowhere"], "cannot be read"),
     ],

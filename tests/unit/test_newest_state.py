@@ -311,7 +311,7 @@ def test_an_unclean_election_counts_also_where_an_older_one_has_left_its_mark(
     ]  # fmt: skip
     everywhere(quorum(tmp_path), *RUNNING, gone, first, *clean, gone, dirty, gone, dirty)
     (one,) = [row for row in audit(tmp_path).findings if row.check == "elections_clean"]
-    assert "(3 times in all, still marked as recovering): a-0." in one.row.message
+    assert "(3 times in the records at hand, still marked as recovering): a-0." in one.row.message
     last = 12 + len(RUNNING) + 2 + len(clean) + 3
     assert [each["offset"] for each in one.row.evidence["elections"]] == [last]
 

@@ -689,6 +689,28 @@ def test_an_uncommitted_end_is_taken_back_and_kept_aside(
     assert (kept.name, kept.read_bytes()) == ("00000000000000000176.log.deleted", tail)
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_an_uncommitted_end_of_one_batch_is_taken_back(is_named: bool, tmp_path: Path) -> None:
+    """At its offset the next leader holds another batch, of its own epoch: nothing says that it is of
+    another quorum.
+    """
+    versions = {key: span for key, span in VERSIONS.items() if is_named or key != DESCRIBE_CLUSTER}
+    lone, out = tmp_path / "lone", tmp_path / "out"
+    shutil.copytree(ISOLATED, lone)
+    (segment,) = (lone / PARTITION).glob("*.log")
+    kept = [one for one in batches_of(segment) if int.from_bytes(one[:8], "big") <= 176]
+    segment.write_bytes(b"".join(kept))
+    leads = FakeController(lone, epoch=1, high_watermark=176, versions=versions)
+    with serving(leads) as address:
+        pull_once(address, out)
+    other = Golden("isolated", "1").folder
+    with serving(FakeController(other, epoch=2, versions=versions)) as address:
+        pull_once(address, out)
+    assert_same_bytes(out, other)
+    (aside,) = out.rglob("*.deleted")
+    assert aside.read_bytes() == kept[-1]
+
+
 def test_nothing_that_was_committed_is_cut(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -812,7 +834,7 @@ def test_a_disk_beside_the_live_quorum_is_judged_for_certain(
     assert "None of it was committed" in told
     assert "INFO voters_present" in told
     assert (
-        "the running quorum was pulled instead, and everything below offset 362 is committed"
+        "the running quorum was pulled instead, and then everything below offset 362 was committed"
         in told
     )
 
@@ -846,15 +868,63 @@ def test_a_pulled_folder_is_nobodys_disk(
     assert (row["committed_lower"], row["committed_upper"]) == (120, 120)
 
 
+def test_what_a_running_quorum_wrote_since_is_told_to_be_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pulled log ends where the quorum's did at that moment: it went on (seen of 4.4.0)."""
+    pulled, voter = tmp_path / "live", "1@c1:9093:nxOpeKMeTXCDlz7dwIMJkA"
+    with serving(FakeController(SOURCE)) as address:
+        assert pull(address, pulled) == 0
+    new = tmp_path / "new"
+    assert main(["recover", "--input", str(pulled), "--out", str(new), "--voters", voter]) == 0
+    told = "Whether anything from offset 120 on was committed since the quorum was described: "
+    assert told in capsys.readouterr().out
+
+
+def test_times_are_told_as_people_and_scripts_read_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {}
+    with serving(FakeController(SOURCE, described_ms=1_796_075_092_126)) as address:
+        for form in ("table", "json"):
+            assert pull(address, tmp_path, "--format", form) == 0
+            told[form] = capsys.readouterr().out
+    assert "2026-11-30 21:44:52.126" in told["table"]
+    assert "_ms" not in told["table"]
+    assert json.loads(told["json"])["last_fetch_ms"] == 1_796_075_092_126
+
+
+def test_a_pulled_copy_that_its_disk_has_damaged_is_pulled_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No node starts with it, and none fetches it."""
+    with serving(FakeController(SOURCE)) as address:
+        assert pull(address, tmp_path) == 0
+    capsys.readouterr()
+    segment = min((tmp_path / PARTITION).glob("*.log"))
+    raw = bytearray(segment.read_bytes())
+    raw[-1] ^= 1
+    segment.write_bytes(raw)
+    main(["audit", "--input", str(tmp_path)])
+    told = capsys.readouterr().out
+    assert "Copy again, then audit again\n  CRITICAL batch_crc_valid" in told
+    assert "No node starts with this copy." in told
+    assert "pull again, into a new folder." in told
+    assert "Kafka would cut" not in told
+
+
 # --- Whose folder, whose quorum ---------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_named", [True, False])
 @pytest.mark.parametrize("is_other", [True, False])
-def test_without_a_cluster_id_the_last_batch_says_whose_log_it_is(
-    is_other: bool, tmp_path: Path
+def test_the_last_batch_says_whose_log_it_is(
+    is_other: bool, is_named: bool, tmp_path: Path
 ) -> None:
-    """Many users may not know it. The other quorum has the same epochs, and other records."""
-    versions = {key: span for key, span in VERSIONS.items() if key != DESCRIBE_CLUSTER}
+    """The other quorum has the same epochs, and other records. Many users may not know a cluster's id,
+    and a quorum that is formed anew may have the old one.
+    """
+    versions = {key: span for key, span in VERSIONS.items() if is_named or key != DESCRIBE_CLUSTER}
     short, _ = short_and_later(tmp_path)
     out, leads = tmp_path / "out", tmp_path / "leads"
     shutil.copytree(SOURCE, leads)
@@ -868,8 +938,23 @@ def test_without_a_cluster_id_the_last_batch_says_whose_log_it_is(
             pull_once(address, out)
             assert ends(out) == ends(SOURCE)
             return
-        with pytest.raises(PullError, match="it is of another cluster; name a new folder"):
+        with pytest.raises(PullError, match="or the quorum began anew: name a new folder"):
             pull_once(address, out)
+    assert {one: one.read_bytes() for one in out.rglob("*") if one.is_file()} == before
+
+
+def test_a_leader_of_an_older_epoch_is_not_pulled_from(tmp_path: Path) -> None:
+    """Kafka's answers INVALID_REQUEST to a follower of a newer one."""
+    out = tmp_path / "out"
+    with serving(FakeController(SOURCE)) as address:
+        pull_once(address, out)
+    before = {one: one.read_bytes() for one in out.rglob("*") if one.is_file()}
+    why = "node 1 leads in epoch 1, and .*/out holds records of epoch 2. Name the other controllers, or"
+    with (
+        serving(FakeController(SOURCE, epoch=1)) as address,
+        pytest.raises(PullError, match=why),
+    ):
+        pull_once(address, out)
     assert {one: one.read_bytes() for one in out.rglob("*") if one.is_file()} == before
 
 

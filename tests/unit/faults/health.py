@@ -172,7 +172,12 @@ fault(
 fault("elections_clean", "info", says="Broker 2 was elected at ", sound=sound)(
     cluster(*RUNNING, change(isr=[2], leader=2, leaderRecoveryState=1))
 )
-fault("elections_clean", "info", says="(2 times in all, recovered since): a-0", sound=sound)(
+fault(
+    "elections_clean",
+    "info",
+    says="(2 times in the records at hand, recovered since): a-0",
+    sound=sound,
+)(
     cluster(
         *RUNNING,
         change(isr=[2], leader=2, leaderRecoveryState=1),
