@@ -431,7 +431,7 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
         todo = WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
         return f"No other node votes, so that no vote is forgotten. {todo}"
     if votes_left_out(quorum):
-        gone = _BUILD_ANEW
+        gone = BUILD_ANEW
         if _end_alike(quorum):
             gone = "stop every node before one starts: the voters' logs end alike, so whoever is elected then has all"
         return f"{risk} No copy at hand has the file: likely it was left out. Copy it from each node. If all of them have lost it, {gone}."
@@ -449,10 +449,10 @@ def _without_its_vote(quorum: Quorum, log: LogView) -> str:
     """
     if log.is_empty:
         best = replacement(quorum, log)
-        return _BUILD_ANEW if best is None else put_in_place(log, best)
+        return BUILD_ANEW if best is None else put_in_place(log, best)
     known = _knows_the_newest_epoch(quorum, log)
     if known is None:
-        return _BUILD_ANEW
+        return BUILD_ANEW
     return f"stop all voters, then put the quorum-state of replica {known.label} in its log folder: no copy knows a newer epoch"
 
 
@@ -492,7 +492,7 @@ def _knows_the_newest_epoch(quorum: Quorum, log: LogView) -> LogView | None:
     return best if epoch >= least and not quorum.bounds.missing_voters else None
 
 
-_BUILD_ANEW = "kraftlog recover builds a quorum from what remains"
+BUILD_ANEW = "kraftlog recover builds a quorum from what remains"
 NEVER_TOGETHER = "Never start nodes of both sides together: what only the other side holds is lost."
 MOVE_NAMED = (
     "move it elsewhere. If the node does not have it, it came with the copying: delete it here."

@@ -109,6 +109,17 @@ def _(nodes: list[Node]) -> None:
     cut(nodes[2], AT[8])
 
 
+@fault(
+    "file_readable", "warning", "3",
+    says="too few other voters at hand are whole. Without a backup, put the log folder of replica 2 in the place of its own, with the quorum-state that is in it.",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The same where nothing is left of 3, as `quorum_state_present` asks too."""
+    cut(nodes[0], AT[8])
+    nodes[0].epochs([(1, 0)])
+    shutil.rmtree(nodes[2].folder)
+
+
 def _led_on(*epochs: tuple[int, int]) -> Damage:
     """All logs end in epoch 1, and that of 1 after the others; 3 may have led epoch 2."""
 

@@ -30,7 +30,7 @@ def _folder(root: Path, file: Path, said: re.Match[str]) -> None:
     folder = _log_folder(root, file)
     state = folder / "quorum-state"
     kept = state.read_bytes() if said[2] else None
-    shutil.rmtree(folder)
+    shutil.rmtree(folder, ignore_errors=True)  # it may be gone
     shutil.copytree(root / said[1] / LOG_FOLDER, folder)
     if kept is not None:
         state.write_bytes(kept)
