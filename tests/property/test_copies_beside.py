@@ -14,7 +14,8 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.plan_rows import Plans
-from kraftlog.simulate.restart import Safety, restarts
+from kraftlog.simulate.restart import restarts
+from kraftlog.simulate.troubles import Safety
 from tests.collecting import collect
 from tests.property import raft
 from tests.property.dynamic_raft import dynamic, node_of, write_disk
