@@ -11,15 +11,13 @@ import numpy as np
 from kraftlog.audit import coverage
 from kraftlog.audit.check import ActionKey, BadRow, Severity, at_batch, check
 from kraftlog.audit.triage import (
-    BUILD_ANEW,
     and_more,
     at_same_place,
     instead_of,
     may_be_emptied,
     offsets_of,
-    put_in_place,
     remedy,
-    replacement,
+    without_its_log,
 )
 from kraftlog.log import names
 from kraftlog.log.directory import IS_FOLDER, NO_SEGMENT
@@ -341,9 +339,7 @@ def _if_gone(quorum: Quorum, replica: ReplicaEvidence) -> str:
     has_begun = replica.quorum_state is not None
     none_yet = "A node that has not started since it was formatted has none yet. "
     log = quorum.by_label[replica.label]
-    best = replacement(quorum, log)
-    todo = BUILD_ANEW if best is None else put_in_place(log, best)
-    gone = f"If they are gone on the node, too, do not start it: too few other voters at hand are whole. Without a backup, {todo}."
+    gone = f"If they are gone on the node, too, do not start it: too few other voters at hand are whole. Without a backup, {without_its_log(quorum, log)}."
     if may_be_emptied(quorum, log):
         gone = "If they are gone on the node, too, move the folder away while the node is stopped, and start it when the others have a leader: it fetches the log again."
     return gone if has_begun else none_yet + gone

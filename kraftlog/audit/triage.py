@@ -321,6 +321,24 @@ def replacement(quorum: Quorum, log: LogView) -> LogView | None:
     )
 
 
+def without_its_log(quorum: Quorum, log: LogView) -> str:
+    """What to do, in words, where nothing is left of a node's log, and too few others are whole for it to
+    begin anew. Another log takes its place while those of a majority are left: one of them holds what
+    is committed.
+    """
+    gone = {
+        voter
+        for voter, copies in quorum.holders.items()
+        if all(
+            one.unread_segments or (one.is_empty and not quorum.own_snapshot_end(one.label))
+            for one in copies
+        )
+    }
+    is_held = len(gone | {*quorum.bounds.missing_voters}) < quorum.bounds.majority
+    best = replacement(quorum, log) if is_held else None
+    return _BUILD_ANEW if best is None else put_in_place(log, best)
+
+
 def instead_of_waiting(quorum: Quorum, log: LogView) -> str | None:
     """What is done with a voter that waits for another one to lead, in words, where those that wait for
     nobody, and those that were not copied, are no majority: it would wait for good. None where they
@@ -431,7 +449,7 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
         todo = WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
         return f"No other node votes, so that no vote is forgotten. {todo}"
     if votes_left_out(quorum):
-        gone = BUILD_ANEW
+        gone = _BUILD_ANEW
         if _end_alike(quorum):
             gone = "stop every node before one starts: the voters' logs end alike, so whoever is elected then has all"
         return f"{risk} No copy at hand has the file: likely it was left out. Copy it from each node. If all of them have lost it, {gone}."
@@ -448,11 +466,10 @@ def _without_its_vote(quorum: Quorum, log: LogView) -> str:
     whoever asks, so that it is given another's log as well.
     """
     if log.is_empty:
-        best = replacement(quorum, log)
-        return BUILD_ANEW if best is None else put_in_place(log, best)
+        return without_its_log(quorum, log)
     known = _knows_the_newest_epoch(quorum, log)
     if known is None:
-        return BUILD_ANEW
+        return _BUILD_ANEW
     return f"stop all voters, then put the quorum-state of replica {known.label} in its log folder: no copy knows a newer epoch"
 
 
@@ -492,7 +509,7 @@ def _knows_the_newest_epoch(quorum: Quorum, log: LogView) -> LogView | None:
     return best if epoch >= least and not quorum.bounds.missing_voters else None
 
 
-BUILD_ANEW = "kraftlog recover builds a quorum from what remains"
+_BUILD_ANEW = "kraftlog recover builds a quorum from what remains"
 NEVER_TOGETHER = "Never start nodes of both sides together: what only the other side holds is lost."
 MOVE_NAMED = (
     "move it elsewhere. If the node does not have it, it came with the copying: delete it here."
