@@ -147,8 +147,9 @@ class StateHistory:
         reached: int | None = None
         upper = self.quorum.bounds.upper
         halts = {*waiting, *self.stations.offsets, *(() if upper is None else (upper,))}
-        begins = {first for first, _ in self.chain.unbroken()}
-        for first, after in self._parts(halts):
+        spans = self.chain.unbroken()
+        begins = {first for first, _ in spans}
+        for first, after in self._parts(spans, halts):
             base = int(self.chain.base[first])
             if reached is None and base == 0:
                 label = self.chain.logs[int(self.chain.log[first])].label
@@ -222,12 +223,12 @@ class StateHistory:
 
     # --- the way through the history -------------------------------------------------------------
 
-    def _parts(self, ends: set[int]) -> Iterator[tuple[int, int]]:
-        """The chain in parts [first, after), without a break in any, each up to where something is
-        to be done: a snapshot's end, or a batch that cannot be read.
+    def _parts(self, spans: Iterable[tuple[int, int]], ends: set[int]) -> Iterator[tuple[int, int]]:
+        """Unbroken spans of the chain in parts [first, after), each up to where something is to be
+        done: a snapshot's end, or a batch that cannot be read.
         """
         met = np.flatnonzero(np.isin(self.chain.end, np.array(sorted(ends), np.int64))) + 1
-        cuts = {at for span in self.chain.unbroken() for at in span}
+        cuts = {at for span in spans for at in span}
         yield from pairwise(sorted({*cuts, *met.tolist(), *(one + 1 for one in self._stops)}))
 
     def _snapshots(self) -> dict[int, list[SnapshotView]]:

@@ -67,7 +67,7 @@ class WhileDown:
     def falls_short(self, log: LogView) -> str | None:
         """Why a voter may be none of a majority now, by a copy; None where that is as it should be."""
         quorum, end = self.quorum, log.end_offset or 0
-        if unread_of(self.quorum, log, votes=True) or log.unread_segments:
+        if unread_of(quorum, log, votes=True) or log.unread_segments:
             return "of which a file could not be read"
         if not self.plans.boots[log.label].boots:
             return "which would not start"

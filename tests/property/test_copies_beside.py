@@ -9,19 +9,14 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.runner import audit_of
-from kraftlog.config import default_thresholds
-from kraftlog.decode.redaction import Redactor
-from kraftlog.log.directory import find_replicas
 from kraftlog.quorum.model import Quorum
 from kraftlog.simulate.plan_rows import Plans
 from kraftlog.simulate.restart import restarts
 from kraftlog.simulate.troubles import Safety
-from tests.collecting import collect
 from tests.property import raft
 from tests.property.dynamic_raft import dynamic, node_of, write_disk
 from tests.property.test_forgetful import forgetful
-from tests.property.test_histories import seen_in, write
-from tests.unit.audit_logs import LIMITS
+from tests.property.test_histories import seen_in, write, write_some
 
 BROKER = 77
 """A node that no quorum here has."""
@@ -46,19 +41,11 @@ def answers_of(seen: Quorum) -> list[list[str]]:
 @pytest.mark.parametrize("seed", range(4000, 4006))
 def test_copies_tell_the_same_in_any_order(seed: int, tmp_path: Path) -> None:
     forgotten(seed, tmp_path)
-    folders = sorted(map(str, tmp_path.iterdir()))
+    folders = sorted(tmp_path.iterdir())
     if not folders:
         return
     given = [folders, random.Random(seed).sample(folders, len(folders))]
-    seen = (
-        Quorum(
-            collect(
-                find_replicas(one), LIMITS, Redactor(b"k" * 32), thresholds=default_thresholds()
-            )
-        )
-        for one in given
-    )
-    first, other = map(answers_of, seen)
+    first, other = (answers_of(seen_in(*one)) for one in given)
     assert first == other
 
 
@@ -66,11 +53,9 @@ def test_copies_tell_the_same_in_any_order(seed: int, tmp_path: Path) -> None:
 def test_a_copy_that_shows_nothing_new_takes_nothing_away(seed: int, tmp_path: Path) -> None:
     quorum = raft.history(seed, observers=2, waits=True)
     disks = quorum.nodes | quorum.observers
-    copied = [one for one in disks if disks[one].epoch and quorum.random.random() < 0.8]
+    copied = write_some(quorum, tmp_path, 0.8)
     if not copied:
         return
-    for number in copied:
-        write(quorum, number, disks[number], tmp_path)
     before = seen_in(tmp_path)
     asked = {one.replica: one.safety for one in restarts(before)}
     one = disks[quorum.random.choice(copied)]
@@ -113,10 +98,7 @@ def test_who_can_win_is_told_by_the_logs(seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(4300, 4310))
 def test_a_copy_less_never_shows_more_to_be_committed(seed: int, tmp_path: Path) -> None:
     quorum = raft.history(seed, observers=2, waits=True)
-    disks = quorum.nodes | quorum.observers
-    copied = [one for one in disks if disks[one].epoch]
-    for number in copied:
-        write(quorum, number, disks[number], tmp_path)
+    copied = write_some(quorum, tmp_path)
     if len(copied) < 2:
         return
     before = seen_in(tmp_path).bounds.lower

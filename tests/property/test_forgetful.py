@@ -16,7 +16,7 @@ from kraftlog.audit.runner import audit_of
 from kraftlog.quorum.committed import committed_in
 from kraftlog.simulate.restart import Restart, restarts
 from tests.property import raft
-from tests.property.test_histories import seen_in, write
+from tests.property.test_histories import seen_in, write, write_some
 
 SEEDS = (*range(60), 1772, 521_684_370, 359_987_767)
 
@@ -54,11 +54,8 @@ def forgetful(seed: int) -> raft.Quorum:
 def test_what_was_committed_once_lies_within_the_bounds(seed: int, tmp_path: Path) -> None:
     quorum = forgetful(seed)
     disks = quorum.nodes | quorum.observers
-    copied = [one for one in disks if disks[one].epoch and quorum.random.random() < 0.95]
-    if not copied:
+    if not write_some(quorum, tmp_path, 0.95):
         return
-    for number in copied:
-        write(quorum, number, disks[number], tmp_path)
     seen = seen_in(tmp_path)
     assert not [one for one in audit_of(seen).results if one.result == "errored"]
     lower, upper = seen.bounds.lower, seen.bounds.upper
@@ -95,9 +92,7 @@ def test_no_copy_is_told_to_hold_more_than_was_committed(seed: int, tmp_path: Pa
 )
 def test_no_answer_goes_by_what_a_folder_is_called(seed: int, tmp_path: Path) -> None:
     quorum = forgetful(seed)
-    disks = quorum.nodes | quorum.observers
-    for number in (one for one in disks if disks[one].epoch):
-        write(quorum, number, disks[number], tmp_path)
+    write_some(quorum, tmp_path)
     told = _answers(tmp_path)
     folders = sorted(tmp_path.iterdir(), reverse=True)
     for place, folder in enumerate(folders):

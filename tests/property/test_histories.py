@@ -75,9 +75,19 @@ def write(quorum: raft.Quorum, number: int, disk: raft.Node, root: Path) -> None
     node.meta()
 
 
-def seen_in(root: Path) -> Quorum:
-    """The quorum of the copies in a folder, with all that is asked of its state."""
-    replicas, key = find_replicas([str(root)]), Redactor(b"k" * 32)
+def write_some(quorum: raft.Quorum, root: Path, share: float | None = None) -> list[int]:
+    """The folders of all nodes that have begun, or of a share of them; whose they are."""
+    disks = quorum.nodes | quorum.observers
+    begun = (one for one in disks if disks[one].epoch)
+    copied = [one for one in begun if share is None or quorum.random.random() < share]
+    for number in copied:
+        write(quorum, number, disks[number], root)
+    return copied
+
+
+def seen_in(*roots: Path) -> Quorum:
+    """The quorum of the copies in some folders, with all that is asked of its state."""
+    replicas, key = find_replicas([*map(str, roots)]), Redactor(b"k" * 32)
     return Quorum(collect(replicas, LIMITS, key, thresholds=default_thresholds()))
 
 
@@ -98,9 +108,7 @@ def test_nothing_legal_is_critical_where_most_copies_are_missing(seed: int, tmp_
 def test_nothing_legal_is_critical(seed: int, tmp_path: Path) -> None:
     quorum = raft.history(seed, observers=2, waits=True)
     disks = quorum.nodes | quorum.observers
-    copied = [one for one in disks if disks[one].epoch and quorum.random.random() < 0.9]
-    for number in copied:
-        write(quorum, number, disks[number], tmp_path)
+    copied = write_some(quorum, tmp_path, 0.9)
     if not copied:
         return
     seen = seen_in(tmp_path)
