@@ -1,9 +1,9 @@
 """Damages to checkpoint files."""
 
-import gzip
 import os
 import shutil
 import struct
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -537,7 +537,7 @@ def _packed(nodes: list[Node]) -> None:
     path = nodes[0].checkpoint(6, 1)
     stored = Batch(1, 1, STORED[0].values, None, START_MS + 3000)
     plain = b"".join(frame(index, None, value) for index, value in enumerate(stored.values))
-    packed = replace(stored, attributes=1, payload=gzip.compress(plain, mtime=0)).raw()
+    packed = replace(stored, attributes=1, payload=zlib.compress(plain, wbits=31)).raw()
     path.write_bytes(path.read_bytes().replace(stored.raw(), packed))
 
 
