@@ -60,8 +60,9 @@ class Judge:
                 _send(process.stdin, _Asked(dict(os.environ), lake.root, run_id, number, suites))
                 found: list[Row] | str = pickle.load(process.stdout)
             except (*_CUT, BrokenPipeError) as error:
+                process.communicate()  # its pipes are closed too, with what it did not take
                 raise PlatformError(
-                    f"the process that judges them ended with code {process.wait()}"
+                    f"the process that judges them ended with code {process.returncode}"
                 ) from error
         if isinstance(found, str):
             raise PlatformError(found)
