@@ -11,6 +11,7 @@ from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
 from kraftlog.log.names import LAST_OFFSET
 from kraftlog.log.segment import Limits
+from kraftlog.quorum import record_windows
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.model import Quorum
 from kraftlog.quorum.record_windows import FileRecords
@@ -42,6 +43,18 @@ def test_windows_of_any_size_show_the_same(case: str, sizes: tuple[int, ...]) ->
     for size in sizes:
         cut = judge_history(found, FileRecords(REDACTOR, limits, window_records=size))
         assert cut == whole
+
+
+@pytest.mark.parametrize("size_bytes", [1, 3000])
+def test_so_do_windows_of_few_bytes(size_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = looked_at(DATA / "isolated" / "replicas", Limits(window_size_bytes=512))
+    whole = judge_history(found, FileRecords(REDACTOR, Limits()))
+    assert whole.judged
+    monkeypatch.setattr(record_windows, "WINDOW_BYTES", size_bytes)
+    records = FileRecords(REDACTOR, Limits(window_size_bytes=512))
+    windows = sum(1 for _ in records.windows(found.chain, 0, len(found.chain)))
+    assert windows > 4
+    assert judge_history(found, records) == whole
 
 
 @pytest.mark.filterwarnings("error")

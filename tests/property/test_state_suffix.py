@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
+from kraftlog.state import checkpoint
 from kraftlog.state.checkpoint import write_checkpoint
 from kraftlog.state.difference import differences
 from kraftlog.state.replay import Replay
@@ -67,10 +68,18 @@ def test_where_a_snapshot_ends_it_is_the_whole_log(replica: Replica) -> None:
     assert not waiting
 
 
-@given(st.sampled_from(WITH_IMAGE), st.floats(0, 1))
+@given(
+    st.sampled_from(WITH_IMAGE),
+    st.floats(0, 1),
+    st.sampled_from([300, checkpoint.BATCH_LIMIT_BYTES]),
+)
 @settings(max_examples=25, deadline=None)
-def test_a_checkpoint_of_ours_and_the_suffix(replica: Replica, share: float) -> None:
-    """Written at a batch boundary outside of a transaction, read back, and followed to the end."""
+def test_a_checkpoint_of_ours_and_the_suffix(
+    replica: Replica, share: float, batch_bytes: int
+) -> None:
+    """Written at a batch boundary outside of a transaction, in one batch or many, read back, and
+    followed to the end.
+    """
     coverage = whole_log(replica)
     start, end = coverage.restorable()[0]
     batches = list(read_log(coverage, start, end))
@@ -81,7 +90,8 @@ def test_a_checkpoint_of_ours_and_the_suffix(replica: Replica, share: float) -> 
     image = built(held, offset)
     if image.open_since is not None or any(losses(image.state)):
         return  # Kafka takes no snapshot there, or its metadata.version cannot hold the state
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint, "BATCH_LIMIT_BYTES", batch_bytes)
         written = scan(find_replicas([str(write_checkpoint(image, Path(folder)))])[0])
         replay, _ = load_snapshot(written.snapshots[0], CLEAR)
     assert list(differences(replay.state, image.state)) == []
