@@ -237,14 +237,27 @@ removals = st.tuples(
 )
 
 
-@given(st.lists(removals, max_size=60), st.integers(0, 60))
-def test_crowds_are_told_as_they_are_defined(given: list[Event], at: int) -> None:
+@given(st.lists(removals, max_size=60), st.floats(0, 1))
+def test_crowds_are_told_as_they_are_defined(given: list[Event], share: float) -> None:
     events, now = list[Event](), 0
     for step, left, another_came, age, back in given:
         now += step
         events.append((now, left, another_came, age, back))
     assert told(events) == by_definition(events)
-    assert told_in_two(events, at) == told(events)
+    assert told_in_two(events, round(share * len(events))) == told(events)
+
+
+@pytest.mark.parametrize("at", range(29))
+def test_a_crowd_goes_on_wherever_it_is_cut(at: int) -> None:
+    """Also where it is many already, and one of it comes back behind the cut."""
+    few = [(9000 * one, 30 - one, False, -1, -1) for one in range(8)]
+    crowd = [(80_000 + one, 22 - one, one == 3, -1, -1) for one in range(12)]
+    back = [(90_000 + one, 11, False, -1, 5) for one in range(4)]
+    later = [(200_000 + one, 11 - one, False, -1, -1) for one in range(4)]
+    events = [*few, *crowd, *back, *later]
+    (found,) = by_definition(events)
+    assert (found.first_offset, found.last_offset, found.removed) == (4, 23, 16)
+    assert told_in_two(events, at) == [found]
 
 
 def test_what_went_before_a_crowd_is_no_part_of_it() -> None:
