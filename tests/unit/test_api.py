@@ -351,6 +351,32 @@ def test_headers_of_another_topic_are_read_to_the_last_one(
     assert [one.kind for one in found if isinstance(one, kraftlog.Fault)] == kinds
 
 
+FIRST, LAST = (Batch(at, 1, (b"one",), None, START_MS).raw() for at in (0, 8))
+
+
+@pytest.mark.parametrize(
+    ("between", "kinds"),
+    [
+        (b"", []),
+        (bytes(90), ["zeros"]),
+        (Batch(4, 1, (b"two",), None, START_MS, attributes=1).raw(), ["compression"]),
+        (Batch(4, 1, (b"two",), None, START_MS, count=3).raw(), ["record_count"]),
+        (Batch(4, 1, (b"two",), None, START_MS, payload=b"\x7e").raw(), ["record_frame"]),
+    ],
+)
+def test_each_place_of_another_topic_that_cannot_be_read_is_a_fault(
+    between: bytes, kinds: list[str], tmp_path: Path
+) -> None:
+    """What lies before and behind it is read."""
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(FIRST + between + LAST)
+    found = list(kraftlog.read_partition(str(path), lambda key, value: value))
+    faults = [one for one in found if isinstance(one, kraftlog.Fault)]
+    assert [(one.kind, one.position) for one in faults] == [(kind, len(FIRST)) for kind in kinds]
+    offsets = [one.offset for one in found if not isinstance(one, kraftlog.Fault)]
+    assert (offsets[0], offsets[-1]) == (0, 8)
+
+
 def test_a_decoder_that_fails_is_a_fault(tmp_path: Path) -> None:
     node = quorum(tmp_path)[0]
 
