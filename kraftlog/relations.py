@@ -212,7 +212,11 @@ batch where.
 ENVELOPE = [
     BATCH_ID,
     column("record_index", INT, "place of the record in its batch"),
-    column("offset", LONG, "log offset (in a checkpoint: place in the file)"),
+    column(
+        "offset",
+        LONG,
+        "log offset (in a checkpoint: place in the file): in a lake by the record's place in its batch, as Kafka takes it, else by its frame",
+    ),
     column("timestamp", TIMESTAMP, "the record's timestamp"),
     EPOCH,
     column("type", TEXT, "record type as Kafka's dump tool prints it"),

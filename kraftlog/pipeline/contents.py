@@ -25,6 +25,7 @@ from kraftlog.pipeline.content_places import Places
 from kraftlog.pipeline.tasks import WrittenFile
 from kraftlog.quorum.detect import metadata_versions, remarkable, type_counts
 from kraftlog.source.splits import Split
+from kraftlog.state.window import with_offsets
 from kraftlog.tables.lake import Lake
 from kraftlog.tables.parquet import read_columns, write_file
 from kraftlog.tables.spec import decoded_tables
@@ -78,9 +79,9 @@ def _decode(
     size_limit = limits.decompressed_size_bytes
     for decoded in decode_window(window, None, redactor, size_limit, chosen, SLICES):
         for name, table in decoded.records.items():
-            writer.add("records", name, table, decoded.ends.get(name))
+            writer.add("records", name, with_offsets(table), decoded.ends.get(name))
         for name, table in decoded.control.items():
-            writer.add("control_records", name, table)
+            writer.add("control_records", name, with_offsets(table))
         writer.add("contents", None, _contents_table(window, decoded))
         if decoded.faults:
             writer.add("record_faults", None, _record_faults(window, decoded.faults))

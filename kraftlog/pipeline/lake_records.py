@@ -1,9 +1,8 @@
 """The records of a history from the tables of a lake: no log is decoded twice.
 
 In: a chain of batches. Out: the windows that `FileRecords` reads from the files. A file of
-`records` is read when the first window needs it, and let go behind the last one. Checkpoints, and
-the odd batch whose records do not say their own offsets, are read where they lie. Runs on the
-driver.
+`records` is read when the first window needs it, and let go behind the last one. Checkpoints are
+read where they lie. Runs on the driver.
 """
 
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kraftlog.quorum.chain import Chain
-from kraftlog.quorum.evidence import UNREMARKABLE, id_texts
+from kraftlog.quorum.evidence import id_texts
 from kraftlog.quorum.record_windows import FileRecords, wanted_types
 from kraftlog.quorum.snapshots import SnapshotView
 from kraftlog.state.window import RecordWindow, rows_between, window_columns
@@ -51,7 +50,7 @@ class LakeRecords:
             limit = chain.base[first] + self.files.window_records
             end = max(first + 1, int(np.searchsorted(chain.end[:after], limit, "right")))
             ids = id_texts(chain.ids[first:end])
-            if self._holds(ids) and not _says_other_offsets(chain, first, end):
+            if self._holds(ids):
                 yield self._window(chain, first, end, ids)
             else:
                 yield from self.files.windows(chain, first, end)
@@ -59,9 +58,8 @@ class LakeRecords:
         self._open.clear()
 
     def tells(self, chain: Chain) -> bool:
-        """Whether the lake tells all records of a history, each with its own offset."""
-        count = len(chain)
-        return self._holds(id_texts(chain.ids[:count])) and not _says_other_offsets(chain, 0, count)
+        """Whether the lake tells all records of a history."""
+        return self._holds(id_texts(chain.ids[: len(chain)]))
 
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """See `quorum.record_windows.Records`."""
@@ -124,15 +122,3 @@ def _in_order(parts: list[pa.Table]) -> pa.Table:
     if (offsets[1:] >= offsets[:-1]).all():
         return rows
     return rows.take(pa.array(np.argsort(offsets, kind="stable")))
-
-
-def _says_other_offsets(chain: Chain, first: int, after: int) -> bool:
-    """Whether some record of these links gives an offset that is not that of its place."""
-    for index, log in enumerate(chain.logs):
-        rows = chain.row[first:after][chain.log[first:after] == index]
-        content = log.evidence.log.content[rows]
-        for row in rows[content != UNREMARKABLE].tolist():
-            found = log.content(row)
-            if found and any(issue.kind == "offset_delta" for issue in found.issues):
-                return True
-    return False

@@ -28,11 +28,12 @@ from kraftlog.log.stores import is_remote, require_read, why
 from kraftlog.relations import TEXT, column
 from kraftlog.tables.lake_names import REGISTER
 
-LAYOUT = 9
+LAYOUT = 10
 """How a lake lies on its disk, and what its ids mean: 2 since files lie under `column=value`, 3
 since contents are named under the lake's key and the verdict's tables say what a restart loses, 4
 since `runs` says what a run goes by, 5 since `replicas` has times, 7 since `files` has hashes, 8
-since `replicas` says how far each is shown, 9 since `epochs` says where each begins; lakes of the first have no register.
+since `replicas` says how far each is shown, 9 since `epochs` says where each begins, 10 since a record
+stands at its place in the log, whatever its frame says; lakes of the first have no register.
 """
 
 _LOOKS, _PAUSE = 3, 0.2

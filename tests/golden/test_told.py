@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kraftlog.audit.images import Images, Stations
-from kraftlog.audit.state_history import StateHistory
+from kraftlog.audit.state_history import StateHistory, judge_history
 from kraftlog.audit.told import Told
 from kraftlog.decode.redaction import Redactor
 from kraftlog.log.directory import find_replicas
@@ -33,10 +33,12 @@ from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
     Batch,
+    frame,
     healthy_log,
     partition,
     quorum,
     snapshot,
+    topic,
 )
 
 ROWS_PER_SHARE = 60
@@ -71,6 +73,25 @@ def test_a_run_tells_what_the_records_say(
     told = materialize(run)
     assert told is not None
     assert judged(run, told) == judged(run, None)
+
+
+def test_a_record_stands_at_its_place_whatever_its_frame_says(tmp_path: Path) -> None:
+    """As Kafka's loader counts a batch's records: the tables lacked it, or had it elsewhere."""
+    nodes = quorum(tmp_path / "replicas")
+    frames = frame(0, None, NO_OP) + frame(5, None, topic("odd", 77))
+    odd = Batch(12, 2, (NO_OP, topic("odd", 77)), None, START_MS + 9000, payload=frames)
+    for node in nodes:
+        node.append(odd)
+        node.append(Batch(14, 2, (topic("even", 78),), None, START_MS + 9500))
+    run = run_of(tmp_path / "replicas", tmp_path / "lake")
+    told = told_by(run)
+    assert judged(run, told) == judged(run, None)
+    assert judged(run, told) == judge_history(run.quorum, run.records.files)
+    topics = run.lake.rows("topics", ["name", "valid_from_offset"]).to_pylist()
+    seen = {row["name"]: row["valid_from_offset"] for row in topics}
+    assert (seen["odd"], seen["even"]) == (14, 15)
+    rows = run.lake.rows("records", ["offset", "offset_delta"]).to_pylist()
+    assert {"offset": 13, "offset_delta": 5} in rows
 
 
 @pytest.mark.parametrize(
