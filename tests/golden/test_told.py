@@ -32,9 +32,11 @@ from tests.in_process import run_of
 from tests.unit.audit_logs import (
     NO_OP,
     START_MS,
+    TRANSACTION,
     Batch,
     frame,
     healthy_log,
+    leader_change,
     partition,
     quorum,
     snapshot,
@@ -92,6 +94,37 @@ def test_a_record_stands_at_its_place_whatever_its_frame_says(tmp_path: Path) ->
     assert (seen["odd"], seen["even"]) == (14, 15)
     rows = run.lake.rows("records", ["offset", "offset_delta"]).to_pylist()
     assert {"offset": 13, "offset_delta": 5} in rows
+
+
+def torn_apart(root: Path, steps: int) -> None:
+    """Replica 3 goes another way within a transaction, so many batches behind the others' log."""
+    begun = Batch(12, 2, (TRANSACTION["begin"], topic("in", 77)), None, START_MS + 9000)
+    both = [begun, Batch(14, 2, (topic("in too", 78),), None, START_MS + 9100)]
+    ended = Batch(16, 2, (TRANSACTION["end"], topic("tail too", 80)), None, START_MS + 9300)
+    tail = [Batch(15, 2, (topic("tail", 79),), None, START_MS + 9200), ended]
+    aborted = Batch(16, 3, (TRANSACTION["abort"], topic("other", 81)), None, START_MS + 9400)
+    for node in quorum(root):
+        own = tail if node.node_id == 3 else [leader_change(15, 3, 1), aborted]
+        for batch in [*both, *own][:steps]:
+            node.append(batch)
+
+
+@pytest.mark.parametrize("steps", [(9,), (2, 9), (1, 3, 9)])
+def test_copies_differ_within_a_transaction(steps: tuple[int, ...], tmp_path: Path) -> None:
+    root = tmp_path / "replicas"
+    for step in steps:
+        shutil.rmtree(root, ignore_errors=True)
+        torn_apart(root, step)
+        run = run_of(root, tmp_path / "lake")
+        told = told_by(run)
+    assert judged(run, told) == judge_history(run.quorum, run.records.files)
+    rows = run.lake.rows("topics", ["name", "lineage", "valid_from_offset"]).to_pylist()
+    seen = {(row["lineage"], row["name"]): row["valid_from_offset"] for row in rows}
+    own = {"in": 17, "in too": 17, "tail": 17, "tail too": 18}
+    assert seen.items() > {("3", name): at for name, at in own.items()}.items()
+    assert [one for one in seen if one[1] in (*own, "other") and one[0] != "3"] == [
+        ("main", "other")
+    ]
 
 
 @pytest.mark.parametrize(
