@@ -29,6 +29,7 @@ from tests.unit.audit_logs import (
     feature,
     healthy_log,
     healthy_state,
+    partition,
     producer_ids,
     quorum,
     remove_topic,
@@ -298,6 +299,15 @@ def test_what_a_snapshot_says_is_no_change_of_what_is_left_out(tmp_path: Path) -
     plan = recover(tmp_path / "copies", tmp_path / "new", "--at", "7")
     told = [text for one in plan["lost"] for text in one["objects"]]
     assert told == [f"topic c (id {uuid(3)}) is created"]
+
+
+def test_what_a_record_without_effect_was_to_do_is_unknown(tmp_path: Path) -> None:
+    for node in quorum(tmp_path / "copies"):
+        node.append(Batch(12, 2, (partition(99, [1], [1], 1),), None, LATER))
+    plan = recover(tmp_path / "copies", tmp_path / "new")
+    assert plan["unknown"][-1] == (
+        f"What the record at offset 12 did, which has no effect here: there is no topic {uuid(99)}."
+    )
 
 
 def test_what_the_checkpoints_cannot_hold_is_to_be_settled(tmp_path: Path) -> None:
