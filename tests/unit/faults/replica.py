@@ -400,6 +400,12 @@ def _(nodes: list[Node]) -> None:
     path.write_text(path.read_text().replace("node.id", "broker.id"))
 
 
+@fault("meta_properties_valid", "warning", "2", says="names no broker.id, which its version 0 has")
+def _(nodes: list[Node]) -> None:
+    path = nodes[1].home / "meta.properties"
+    path.write_text(path.read_text().replace("version=1", "version=0"))
+
+
 @fault("meta_properties_valid", "warning", "2", says="is of node 2, and the server.properties")
 def _(nodes: list[Node]) -> None:
     (nodes[0].home / "server.properties").write_text("node.id=1\n")
