@@ -215,7 +215,7 @@ def votes_alone(nodes: list[Node]) -> None:
 
 @fault(
     "quorum_state_present", "info", "1", sound=votes_alone,
-    says="is missing. No other node votes, so that no vote is forgotten. Kafka writes the file anew",
+    says="is missing. No other node votes, so that no vote is forgotten. Kafka writes quorum-state anew",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Kafka 3.9.1 and 4.3.1 went on with all that was committed."""
@@ -225,7 +225,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "quorum_state_present", "warning", "1", sound=votes_alone,
-    says="No other node votes, so that no vote is forgotten. Delete the file while the node is stopped",
+    says="No other node votes, so that no vote is forgotten. Delete quorum-state while the node is stopped",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     votes_alone(nodes)
@@ -294,7 +294,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "quorum_state_present", "warning", "3",
-    says="Restore the file, or start the node with its log when the others have a leader. Do not let",
+    says="Restore quorum-state, or start the node with its log when the others have a leader. Do not let",
     sound=lambda nodes: nodes[1].write(healthy_log()[:-1]), also="voter_holds_committed_data",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
