@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.unit.audit_logs import (
+    CLUSTER,
     HEADER_SIZE,
     NO_OP,
     START_MS,
@@ -484,6 +485,15 @@ fault(
 def _(nodes: list[Node]) -> None:
     """As `plan boot` says: to copy it again, or to make it readable, is no help."""
     (nodes[0].folder / "partition.metadata").write_text("version: 0\ntopic_ie: A")
+
+
+@fault(
+    "cluster_id_agrees", "critical", "3",
+    says="Its log is that of the others, so that the file was edited: put",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    path = nodes[2].home / "meta.properties"
+    path.write_text(path.read_text().replace(CLUSTER, "another"))
 
 
 @fault("cluster_id_agrees", "critical", "3", says="quorum-state of 3 says cluster another")
