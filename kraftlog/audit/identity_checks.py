@@ -153,14 +153,21 @@ def cluster(quorum: Quorum) -> Iterator[BadRow]:
             if name == usual:
                 continue
             verdict = "the others say" if clear else f"that of {right.label} says"
+            todo = "These are copies of different clusters, or the file was edited. Audit each cluster by itself."
+            if clear and _is_of_the_others(quorum, replica):
+                todo = f"Its log is that of the others, so that the file was edited: put {usual} back before its node starts."
             yield BadRow(
                 replica.label,
-                f"The {path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, but {verdict} {usual}. These are copies of different clusters, or the file was edited. "
-                "Audit each cluster by itself.",
+                f"The {path.rsplit('/', 1)[-1]} of {replica.label} says cluster {name}, but {verdict} {usual}. {todo}",
                 path,
                 other_replica=right.label,
                 evidence={"cluster_id": name, "cluster_ids": dict(count)},
             )
+
+
+def _is_of_the_others(quorum: Quorum, replica: ReplicaEvidence) -> bool:
+    """Whether a copy holds a log, and one of this quorum, whatever it is called."""
+    return not quorum.by_label[replica.label].is_empty and replica.label not in quorum.foreign
 
 
 @check(

@@ -75,7 +75,7 @@ def contiguous(quorum: Quorum) -> Iterator[BadRow]:
                 evidence=found | {"base_offset": base, "expected": expected, "more": more},
             )
         yield from _gaps(quorum, log)
-        yield from _overlaps(log)
+        yield from _overlaps(quorum, log)
         yield from _inside(quorum, log)
 
 
@@ -145,7 +145,7 @@ def _begins_empty(log: LogView) -> bool:
     return bool(before) and not any(one.size_bytes or one.problem for one in before)
 
 
-def _overlaps(log: LogView) -> Iterator[BadRow]:
+def _overlaps(quorum: Quorum, log: LogView) -> Iterator[BadRow]:
     """Batches that begin at or before the end of one before them; neighbours are told together."""
     columns = log.evidence.log
     usable = np.zeros(len(columns), np.bool_)
@@ -158,15 +158,17 @@ def _overlaps(log: LogView) -> Iterator[BadRow]:
         which = f"The batch at offset {base} stands"
         if len(run) > 1:
             which = f"{len(run):,} batches, the first at offset {base}, stand"
+        start, end = min(expected, base), max(expected, base)
+        advice, evidence = remedy(quorum, log.label, start, end)
         yield at_batch(
             log,
             row,
             f"{which} where offset {expected} is due: the log goes back. "
             "Files of two copies were mixed, or a header is damaged. "
-            f"Copy this replica again.{and_more(more)}",
-            min(expected, base),
-            max(expected, base),
-            evidence={"base_offset": base, "expected": expected, "more": more},
+            f"Copy this replica again, as the node's own files may be right. If they are not: {advice}{and_more(more)}",
+            start,
+            end,
+            evidence=evidence | {"base_offset": base, "expected": expected, "more": more},
         )
 
 
@@ -258,6 +260,11 @@ def _why_named_so(
             {},
         )
     reached = int(columns.last_offsets[row - 1]) + 1 if row else None
+    if reached is not None and base < reached:
+        return (
+            "The log before it holds that offset already: see the finding of offsets_contiguous.",
+            {},
+        )
     if base < segment.base_offset or reached == base:
         return "Kafka finds offsets by this name: rename the file back, its indexes too.", {}
     if reached is not None:

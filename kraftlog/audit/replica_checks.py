@@ -473,7 +473,7 @@ def _too_few_words(quorum: Quorum, log: LogView, lacking: frozenset[str], them: 
     named = f"{'' if len(nodes) == 1 else 'one of '}{voters_text(nodes)}"
     best = replacement(quorum, log)
     lost = (
-        f" If this one has lost {them}: before it starts, {put_in_place(log, best)}."
+        f" If this one has lost {them}: before it starts, {put_in_place(log, best)}. If anything was committed from offset {best.end_offset} on, that is lost then."
         if best
         else ""
     )

@@ -443,22 +443,24 @@ def restore_vote(quorum: Quorum, log: LogView, risk: str) -> str:
     and what is to be done.
     """
     if quorum.is_voter(log.evidence) is False:
-        return f"This node does not vote, so that no vote is forgotten. {WRITTEN_ANEW}"
+        return f"This node does not vote, so that no vote is forgotten. {_VOTE_ANEW}"
     if is_only_voter(quorum, log):
         cannot_start = log.evidence.quorum_state is not None and log.evidence.state_file is None
-        todo = WRITTEN_ANEW if cannot_start else "Kafka writes the file anew at its next start."
+        todo = _VOTE_ANEW if cannot_start else "Kafka writes quorum-state anew at its next start."
         return f"No other node votes, so that no vote is forgotten. {todo}"
     if votes_left_out(quorum):
         gone = _BUILD_ANEW
         if _end_alike(quorum):
             gone = "stop every node before one starts: the voters' logs end alike, so whoever is elected then has all"
-        return f"{risk} No copy at hand has the file: likely it was left out. Copy it from each node. If all of them have lost it, {gone}."
+        return f"{risk} No copy at hand has quorum-state: likely it was left out. Copy it from each node. If all of them have lost it, {gone}."
     if may_be_emptied(quorum, log):
-        return f"{risk} Restore the file, or let the node join anew with an empty log folder when the others have a leader."
+        return f"{risk} Restore quorum-state, or let the node join anew with an empty log folder when the others have a leader."
     kept = "Do not let the node join anew with an empty log folder: too few other voters at hand are whole."
     if not log.is_empty and _others_lead_with_all(quorum, log):
-        return f"{risk} Restore the file, or start the node with its log when the others have a leader. {kept}"
-    return f"{risk} Restore the file. {kept} Without a backup, {_without_its_vote(quorum, log)}."
+        return f"{risk} Restore quorum-state, or start the node with its log when the others have a leader. {kept}"
+    return (
+        f"{risk} Restore quorum-state. {kept} Without a backup, {_without_its_vote(quorum, log)}."
+    )
 
 
 def _without_its_vote(quorum: Quorum, log: LogView) -> str:
@@ -514,6 +516,7 @@ NEVER_TOGETHER = "Never start nodes of both sides together: what only the other 
 MOVE_NAMED = (
     "move it elsewhere. If the node does not have it, it came with the copying: delete it here."
 )
+_VOTE_ANEW = "Delete quorum-state while the node is stopped: Kafka writes it anew."
 WRITTEN_ANEW = "Delete the file while the node is stopped: Kafka writes it anew."
 
 

@@ -68,16 +68,22 @@ _IDENTITY = ("version", "node.id", "broker.id", "cluster.id", "directory.id")
 
 
 def read_meta_properties(raw: bytes) -> dict[str, str]:
-    """`meta.properties`: node.id (or broker.id), cluster.id, directory.id, version. What else stands in
-    it is left out: it may be another file's, with passwords.
+    """`meta.properties`: node.id (of version 0, broker.id), cluster.id, directory.id, version. What else
+    stands in it is left out: it may be another file's, with passwords.
     """
     found = read_properties(raw)
     if "node.id" not in found and "broker.id" not in found:
         raise ValueError("neither node.id nor broker.id is set")
+    if _version(found) == "0" and "broker.id" in found:
+        found.pop("node.id", None)
     text = found.get("node.id", found.get("broker.id", ""))
     if _number(text, "node.id", _INT) < int(PULLED_ID):
         raise ValueError("node.id is below 0")
     return {key: found[key] for key in _IDENTITY if key in found}
+
+
+def _version(values: Mapping[str, str]) -> str:
+    return values.get("version", "0").strip()
 
 
 def refused_meta_properties(values: Mapping[str, str]) -> str | None:
@@ -85,11 +91,12 @@ def refused_meta_properties(values: Mapping[str, str]) -> str | None:
     does. Source: Kafka's MetaProperties and MetaPropertiesVersion, of which 0 is the default, and
     MetaPropertiesEnsemble.verify.
     """
-    version = values.get("version", "0").strip()
+    version = _version(values)
     if version not in ("0", "1"):
         return f"its version is {version!r}, and only 0 and 1 are known"
-    if version == "1" and "node.id" not in values:
-        return "it names no node.id, which its version 1 has"
+    name = {"0": "broker.id", "1": "node.id"}[version]
+    if name not in values:
+        return f"it names no {name}, which its version {version} has"
     if not values.get("cluster.id"):
         return "it names no cluster.id"
     directory = values.get("directory.id")

@@ -140,6 +140,20 @@ def test_what_kafka_takes_is_read_and_what_it_throws_at_is_not(read: object) -> 
         assert type(told.value) is ValueError, text
 
 
+def test_kafka_takes_the_node_of_meta_properties_by_the_name_that_its_version_has() -> None:
+    """Seen of MetaProperties of 3.9.1, 4.0.0, 4.3.1 and 4.4.0."""
+    for version, is_taken, names in (
+        ("version=1\n", True, "node.id=4\nbroker.id=5\n"),
+        ("version=0\n", True, "node.id=5\nbroker.id=4\n"),
+        ("", True, "node.id=5\nbroker.id=4\n"),
+        ("version=0\n", False, "node.id=4\n"),
+        ("version=1\n", False, "broker.id=4\n"),
+    ):
+        values = read_meta_properties(f"{version}cluster.id=c\n{names}".encode())
+        assert (refused_meta_properties(values) is None) is is_taken
+        assert values.get("node.id", values.get("broker.id")) == "4", (version, names)
+
+
 def test_a_directory_id_that_is_no_uuid_is_refused() -> None:
     known = "version=1\nnode.id=1\ncluster.id=c\n"
     for text, told in (

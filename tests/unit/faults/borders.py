@@ -363,7 +363,7 @@ def _(nodes: list[Node]) -> None:
 
 
 @fault(
-    "epoch_within_quorum_state", "warning", "9", 8, says="does not vote, so that no vote is forgotten. Delete",
+    "epoch_within_quorum_state", "warning", "9", 8, says="no vote is forgotten. Delete quorum-state while",
     sound=with_observer,
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:

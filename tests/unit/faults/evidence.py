@@ -126,7 +126,7 @@ EVIDENCE: dict[str, dict[str, Any]] = {
     },
     "offsets_contiguous": {
         "base_offset": int, "expected": int, "held_intact_by": [str], "more": int,
-        "covered_by_snapshot": str,
+        "covered_by_snapshot": str, "asks": str,
     },
     "partition_epochs_step": {
         "batch_id": str, "topic_id": str, "partition": int, "after": DATA, "replicas": [str],

@@ -42,7 +42,7 @@ from tests.unit.faults.table import AT, END_POSITION, LATER, Damage, appended, e
     "1",
     10,
     END_POSITION,
-    "stands where offset 12 is due: the log goes back",
+    "the log goes back. Files of two copies were mixed, or a header is damaged. Copy this replica again, as the node's own files may be right. If they are not: Replicas 2 and 3",
     sound=appended(NO_OP),
 )
 def _(nodes: list[Node]) -> None:
@@ -200,6 +200,16 @@ def _(nodes: list[Node]) -> None:
 def _(nodes: list[Node]) -> None:
     path = nodes[0].segment(6)
     path.write_bytes(path.read_bytes()[AT[7] :])
+
+
+@fault(
+    "segment_name_matches", "critical", "1", 4, 0, "The log before it holds that offset already",
+    also="offsets_contiguous",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """The last batch of the segment before stands first: by another name, it would stand there twice."""
+    before, path = nodes[0].segment(0).read_bytes(), nodes[0].segment(6)
+    path.write_bytes(before[AT[4] :] + path.read_bytes())
 
 
 LARGE = Batch(12, 2, (topic("x" * 600, 9),), None, LATER)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.unit.audit_logs import (
+    CLUSTER,
     HEADER_SIZE,
     NO_OP,
     START_MS,
@@ -215,7 +216,7 @@ def votes_alone(nodes: list[Node]) -> None:
 
 @fault(
     "quorum_state_present", "info", "1", sound=votes_alone,
-    says="is missing. No other node votes, so that no vote is forgotten. Kafka writes the file anew",
+    says="is missing. No other node votes, so that no vote is forgotten. Kafka writes quorum-state anew",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     """Kafka 3.9.1 and 4.3.1 went on with all that was committed."""
@@ -225,7 +226,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "quorum_state_present", "warning", "1", sound=votes_alone,
-    says="No other node votes, so that no vote is forgotten. Delete the file while the node is stopped",
+    says="No other node votes, so that no vote is forgotten. Delete quorum-state while the node is stopped",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
     votes_alone(nodes)
@@ -294,7 +295,7 @@ def _(nodes: list[Node]) -> None:
 
 @fault(
     "quorum_state_present", "warning", "3",
-    says="Restore the file, or start the node with its log when the others have a leader. Do not let",
+    says="Restore quorum-state, or start the node with its log when the others have a leader. Do not let",
     sound=lambda nodes: nodes[1].write(healthy_log()[:-1]), also="voter_holds_committed_data",
 )  # fmt: skip
 def _(nodes: list[Node]) -> None:
@@ -400,6 +401,12 @@ def _(nodes: list[Node]) -> None:
     path.write_text(path.read_text().replace("node.id", "broker.id"))
 
 
+@fault("meta_properties_valid", "warning", "2", says="names no broker.id, which its version 0 has")
+def _(nodes: list[Node]) -> None:
+    path = nodes[1].home / "meta.properties"
+    path.write_text(path.read_text().replace("version=1", "version=0"))
+
+
 @fault("meta_properties_valid", "warning", "2", says="is of node 2, and the server.properties")
 def _(nodes: list[Node]) -> None:
     (nodes[0].home / "server.properties").write_text("node.id=1\n")
@@ -478,6 +485,15 @@ fault(
 def _(nodes: list[Node]) -> None:
     """As `plan boot` says: to copy it again, or to make it readable, is no help."""
     (nodes[0].folder / "partition.metadata").write_text("version: 0\ntopic_ie: A")
+
+
+@fault(
+    "cluster_id_agrees", "critical", "3",
+    says="Its log is that of the others, so that the file was edited: put",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    path = nodes[2].home / "meta.properties"
+    path.write_text(path.read_text().replace(CLUSTER, "another"))
 
 
 @fault("cluster_id_agrees", "critical", "3", says="quorum-state of 3 says cluster another")
