@@ -6,7 +6,6 @@ of a check. Where copies differ it tells that those may have been changed which 
 
 import numpy as np
 
-from kraftlog.audit.offset_checks import lacks_leader_change
 from kraftlog.audit.record_checks import CODEC_KINDS, RECORD_KINDS, broken_transactions
 from kraftlog.quorum.content import RULES
 from kraftlog.quorum.logview import LogView
@@ -36,7 +35,7 @@ class LeadersRules:
         if (np.diff(log.raw_epochs[max(first - 1, 0) : last + 2]) < 0).any():
             return "epochs_monotonic"
         begun = [one for one in log.epoch_starts[1:] if start <= one.start_offset < end]
-        if any(lacks_leader_change(log, one) for one in begun):
+        if any(log.lacks_leader_change(one) for one in begun):
             return "leader_change_starts_epoch"
         rows, columns = log.rows[held], log.evidence.log
         contents = (log.content(row) for row in rows[columns.content[rows] >= 0].tolist())

@@ -15,12 +15,10 @@ from kraftlog.audit.check import BadRow, at_batch, check
 from kraftlog.audit.coverage import Coverage
 from kraftlog.audit.triage import MOVE_NAMED, and_more, offsets_of, remedy
 from kraftlog.log import names
-from kraftlog.log.batch import CONTROL
 from kraftlog.log.fault import FaultKind
 from kraftlog.plain import offsets_are, offsets_text, sentence
 from kraftlog.quorum.capping import capped
-from kraftlog.quorum.content import LEADER_CHANGE
-from kraftlog.quorum.logview import EpochStart, Hole, LogView
+from kraftlog.quorum.logview import Hole, LogView
 from kraftlog.quorum.model import Quorum
 
 _KEPT = "Kafka does not notice: a start keeps the hole, and the node's state lacks these records unless a later snapshot holds them. "
@@ -354,18 +352,6 @@ def epochs(quorum: Quorum) -> Iterator[BadRow]:
             )
 
 
-def lacks_leader_change(log: LogView, start: EpochStart) -> bool:
-    """Whether an epoch surely begins with another record than that of its leader."""
-    content = log.content(start.row)
-    is_control = bool(log.evidence.log.attributes[start.row] & CONTROL)
-    damaged = is_control and content is not None and bool(content.issues)
-    return start.certain and _first_control(log, start) != LEADER_CHANGE and not damaged
-
-
-def _first_control(log: LogView, start: EpochStart) -> str | None:
-    return next((one.type for one in log.controls(start.row)), None)
-
-
 @check(
     "leader_change_starts_epoch", "critical", "log", "KAFKA-1211",
     "the first batch of each epoch that begins inside the log is a LeaderChange",
@@ -379,7 +365,7 @@ def _first_control(log: LogView, start: EpochStart) -> str | None:
 def leader_change(quorum: Quorum) -> Iterator[BadRow]:
     for log in quorum.logs:
         for start in log.epoch_starts[1:]:
-            if not lacks_leader_change(log, start):
+            if not log.lacks_leader_change(start):
                 continue
             yield at_batch(
                 log,
@@ -388,5 +374,5 @@ def leader_change(quorum: Quorum) -> Iterator[BadRow]:
                 "Every leader of Kafka writes one first: the record was replaced, or the epoch in the header is damaged. "
                 "Compare this offset with the other replicas.",
                 epoch=start.epoch,
-                evidence={"first_record": _first_control(log, start)},
+                evidence={"first_record": log.first_control(start.row)},
             )

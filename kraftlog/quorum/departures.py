@@ -66,8 +66,11 @@ class Departures(Electorate):
 
     def is_second_history(self, comparison: Comparison, run: DifferingRun) -> bool:
         """Whether a run of the comparison's first log is committed by its own voters, and what the
-        other log holds there is committed, too, by others.
+        other log holds there is committed, too, by others. Where no leader began the other one's epoch,
+        a header is damaged.
         """
+        if _begins_without_leader(comparison.other, run):
+            return False
         if not self._ends_in(comparison, run):
             is_left = self._is_left_behind(comparison, run)
             return is_left or self._is_committed_apart(comparison, run)
@@ -550,6 +553,12 @@ class _Majority(NamedTuple):
     def rank(self) -> tuple[int, int, int, str]:
         """What two such sides are compared by."""
         return self.epoch, len(self.holders), len(self.copies), min(self.copies)
+
+
+def _begins_without_leader(log: LogView, run: DifferingRun) -> bool:
+    """Whether the epoch that a log has where it differs surely begins there with no LeaderChange."""
+    begins = (one for one in log.epoch_starts[1:] if one.row == run.other_rows[0])
+    return any(log.lacks_leader_change(one) for one in begins)
 
 
 def _begins_older(one: LogView, other: LogView, run: DifferingRun) -> bool:

@@ -60,6 +60,7 @@ def lineages(quorum: Quorum) -> list[Lineage]:
         int(shared.base[first])
         for first, _ in shared.unbroken()[1:]
         if shared.base[first] == shared.end[first - 1]
+        or shared.epoch(first) < shared.epoch(first - 1)
     }
     for log in quorum.logs:
         own = whole_log(log)
@@ -71,7 +72,7 @@ def lineages(quorum: Quorum) -> list[Lineage]:
             continue
         departs = _departs(own, shared)
         if departs < len(own):
-            found.append(_forked(log.label, shared, own, departs, snapshots))
+            found.append(_forked(quorum, log.label, own, departs))
     return found
 
 
@@ -84,15 +85,16 @@ def _departs(own: Chain, shared: Chain) -> int:
     return int(np.argmax(differs)) if differs.any() else len(own)
 
 
-def _forked(
-    label: str, shared: Chain, own: Chain, departs: int, snapshots: tuple[SnapshotView, ...]
-) -> Lineage:
+def _forked(quorum: Quorum, label: str, own: Chain, departs: int) -> Lineage:
     """A replica's own lineage: the shared batches to where it departs from them, then its own."""
-    fork = int(own.base[departs])
-    held = tuple(one for one in snapshots if one.replica == label)
+    shared, fork = quorum.chain, int(own.base[departs])
     before = int(np.searchsorted(shared.end, fork, "right"))
-    if before == 0 or shared.end[before - 1] != fork:
-        return Lineage(label, 0, own, held)  # nothing shared leads up to it
+    leads = before > 0 and shared.end[before - 1] == fork
+    if not leads or (departs == 0 and shared.epoch(before - 1) > own.epoch(0)):
+        # Nothing shared leads up to it, and the shared logs do not tell which snapshots do.
+        return Lineage(label, 0, own, tuple(kept_snapshots(quorum, label)))
+    snapshots = quorum.credible_snapshots
+    held = tuple(one for one in snapshots if one.replica == label)
     links = shared.part(slice(before)).followed_by(own.part(slice(departs, None)))
     shared_bases = tuple(one for one in snapshots if one.end_offset <= fork and one not in held)
     return Lineage(label, fork, links, (*held, *shared_bases))

@@ -349,8 +349,18 @@ class LogView:
 
     def is_leader_change(self, index: int) -> bool:
         """Whether a batch, by its place in the arrays of this log, tells who leads."""
-        found = self.controls(int(self.rows[index]))
-        return [one.type for one in found[:1]] == [LEADER_CHANGE]
+        return self.first_control(int(self.rows[index])) == LEADER_CHANGE
+
+    def first_control(self, row: int) -> str | None:
+        """The type of the first control record of a batch; None where it has none."""
+        return next((one.type for one in self.controls(row)), None)
+
+    def lacks_leader_change(self, start: EpochStart) -> bool:
+        """Whether an epoch surely begins with another record than that of its leader."""
+        content = self.content(start.row)
+        is_control = bool(self.evidence.log.attributes[start.row] & CONTROL)
+        damaged = is_control and content is not None and bool(content.issues)
+        return start.certain and self.first_control(start.row) != LEADER_CHANGE and not damaged
 
     @cached_property
     def elections(self) -> dict[int, Election]:

@@ -243,3 +243,23 @@ def test_what_is_of_an_older_epoch_is_told_by_itself(
     assert "only in the log of 3" in told.out
     assert "topic other (id AAAAAAAAAAAAAAAAAAAACQ) is removed" in told.out
     assert "not known" not in told.err
+
+
+@pytest.mark.parametrize("at, epoch", [(15, 1), (10, 0)])
+def test_a_copy_of_an_older_history_behind_a_hole_or_amid_the_others_is_told_from_its_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], at: int, epoch: int
+) -> None:
+    """Its log begins behind where the others end, or at an offset that they hold in a newer epoch."""
+    node = quorum(tmp_path)[2]
+    node.segment(0).unlink()
+    node.segment(6).unlink()
+    node.checkpoint(6, 1).unlink()
+    stored = [*healthy_state(), Batch(0, epoch, (topic("other", 9),))]
+    node.checkpoint(at, epoch).write_bytes(snapshot(stored, epoch, LATER))
+    node.segment(at).write_bytes(Batch(at, epoch, (remove_topic(9),), None, LATER).raw())
+    node.epochs([(epoch, at)])
+    assert main(["explain", f"{at}-{at}", "--input", str(tmp_path)]) == 0
+    told = capsys.readouterr()
+    assert "only in the log of 3" in told.out
+    assert "topic other (id AAAAAAAAAAAAAAAAAAAACQ) is removed" in told.out
+    assert "not known" not in told.err

@@ -287,3 +287,20 @@ def test_a_second_history_is_that_of_all_copies_of_its_side(
     assert quorum_of(tmp_path).fork_starts == {str(one): 0 for one in second}
     told = found(audit(tmp_path), "committed_data_consistent")
     assert {one.row.replica for one in told} == {str(one) for one in second}
+
+
+def test_a_damaged_epoch_in_the_last_header_of_a_copy_begins_no_second_history(
+    tmp_path: Path,
+) -> None:
+    """No leader began the epoch: the others, which hold the same record, have left no history."""
+    short = [one for one in healthy_log() if one.base < 7]
+    odd = Batch(7, 257, (NO_OP,), None, healthy_log()[5].ms)
+    for node in quorum(tmp_path)[2:]:
+        node.segment(6).unlink()
+        node.segment(0).unlink()
+        node.write([*short, odd])
+        node.epochs([(1, 0)])
+    result = audit(tmp_path)
+    told = [(one.check, one.row.replica) for one in result.findings if one.severity == "critical"]
+    assert told == [("leader_change_starts_epoch", "3"), ("committed_data_consistent", "3")]
+    assert not any("Two histories" in one.row.message for one in result.findings)
