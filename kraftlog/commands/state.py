@@ -123,14 +123,26 @@ def _of_diff(parser: argparse.ArgumentParser) -> None:
 )
 def _diff(chosen: argparse.Namespace) -> int:
     image_in = images_of(chosen, redactor_of(options_of(chosen)))
-    states = []
+    images = []
     for text in (chosen.before, chosen.after):
         image, committed = image_in(*path_and_place(text))
         _notes(image, committed)
-        states.append(image.state)
-    rows = (one._asdict() | {"key": list(one.key)} for one in differences(*states))
+        images.append(image)
+    _tell_two_clusters(*images)
+    rows = (
+        one._asdict() | {"key": list(one.key)}
+        for one in differences(*(image.state for image in images))
+    )
     print_rows(rows, chosen.format)
     return 0
+
+
+def _tell_two_clusters(one: Image, other: Image) -> None:
+    """That what differs is no change, where two states are of two clusters by the files beside them."""
+    if one.clusters and other.clusters and set(one.clusters).isdisjoint(other.clusters):
+        tell(
+            f"{one.replica} is of cluster {one.clusters[0]}, {other.replica} of cluster {other.clusters[0]}: neither state has become the other"
+        )
 
 
 def _of_checkpoint(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,7 @@ from kraftlog.log.directory import Replica
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.segment import Limits
 from kraftlog.plain import offsets_are, tell_once
+from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS
@@ -129,6 +130,7 @@ def image_at(
         committed_offset,
         inside,
         _behind(held.log) if end == held.end_offset else (),
+        tuple(name for name, _ in cluster_names(held.log.evidence)),
     )
 
 

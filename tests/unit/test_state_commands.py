@@ -178,6 +178,19 @@ def test_without_a_quorum_a_copys_own_files_prove_less(capsys: Printed, tmp_path
         run("state", unnamed, "--at", "committed")
 
 
+def test_states_of_two_clusters_are_told_to_be_so(capsys: Printed, tmp_path: Path) -> None:
+    """By what stands beside the logs; a checkpoint by itself is of no cluster that anything names."""
+    told = "neither state has become the other"
+    one, other = Replica("isolated", "1").folder, Replica("lagging", "1").folder
+    run("diff", one, other)
+    assert told in capsys.readouterr().err
+    run("diff", one, Replica("isolated", "2").folder)
+    run("diff", one, max(LIVE.log_dir.glob("*.checkpoint")))
+    assert told not in capsys.readouterr().err
+    with pytest.raises(UsageError, match="/dev/null is a file; name a folder as --out"):
+        run("checkpoint", one, "--out", "/dev/null")
+
+
 def test_a_path_outside_the_quorum_is_refused() -> None:
     with pytest.raises(UsageError, match="is none of the replicas of --quorum"):
         run("state", LIVE.folder, "--quorum", QUORUM)
