@@ -310,6 +310,12 @@ _OF_COMMANDS = frozenset(
 )
 
 
+def words_of(option: str) -> tuple[str, ...]:
+    """The words that an option takes; none where it takes other values, or there is no such option."""
+    kind = _kinds().get(option)
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
 def switches() -> frozenset[str]:
     """The options that are off unless they are named: the command line takes them without a
     value.

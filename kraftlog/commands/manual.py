@@ -6,10 +6,12 @@ In: the parsers. Out: roff for `man`, scripts for bash, zsh and fish (by shtab),
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kraftlog import __version__
 from kraftlog.commands.command import Command, argument_text, command, every_parser, own_arguments
+from kraftlog.config import words_of
+from kraftlog.message.catalogue import known_types
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -69,7 +71,15 @@ def completion(top: argparse.ArgumentParser, shell: str) -> str:
     """The script with which a shell completes commands and options."""
     import shtab
 
+    for parser in every_parser(top):
+        for action in own_arguments(parser):
+            action.choices = action.choices or _words(action.dest) or None
     return str(shtab.complete(top, shell))
+
+
+def _words(name: str) -> Sequence[str]:
+    """The words that an argument takes, of which its help shows what they are."""
+    return known_types() if name == "type" else words_of(name)
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:

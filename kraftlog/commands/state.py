@@ -44,7 +44,7 @@ A state is that of all records below an offset. Which offset:
   (nothing)              the log's end; a note says from where on no commit is proven
   --at N                 records with offsets below N
   --at committed         as far as it is known to be committed: by the quorum whose roots --quorum
-                         names, else by the newest complete snapshot of the replica itself
+                         names, else by what the replica's own files prove
   --at-time TIME         as it was at a time: records before the first batch that is later
 """
 _DIFF = """\
@@ -123,14 +123,26 @@ def _of_diff(parser: argparse.ArgumentParser) -> None:
 )
 def _diff(chosen: argparse.Namespace) -> int:
     image_in = images_of(chosen, redactor_of(options_of(chosen)))
-    states = []
+    images = []
     for text in (chosen.before, chosen.after):
         image, committed = image_in(*path_and_place(text))
         _notes(image, committed)
-        states.append(image.state)
-    rows = (one._asdict() | {"key": list(one.key)} for one in differences(*states))
+        images.append(image)
+    _tell_two_clusters(*images)
+    rows = (
+        one._asdict() | {"key": list(one.key)}
+        for one in differences(*(image.state for image in images))
+    )
     print_rows(rows, chosen.format)
     return 0
+
+
+def _tell_two_clusters(one: Image, other: Image) -> None:
+    """That what differs is no change, where two states are of two clusters by the files beside them."""
+    if one.clusters and other.clusters and set(one.clusters).isdisjoint(other.clusters):
+        tell(
+            f"{one.replica} is of cluster {one.clusters[0]}, {other.replica} of cluster {other.clusters[0]}: neither state has become the other"
+        )
 
 
 def _of_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -210,7 +222,7 @@ def _restorable(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _notes(image: Image, committed: Committed | None) -> None:
+def _notes(image: Image, committed: Committed) -> None:
     """What a reader of the state should know of where it comes from."""
     base = f"snapshot {image.base_name}" if image.base else "the log's beginning"
     is_named = image.base_name is None or classify(image.base_name).kind != UNKNOWN
@@ -218,12 +230,7 @@ def _notes(image: Image, committed: Committed | None) -> None:
     tell(f"{image.replica} at {where}, from {base}")
     if not image.is_committed:
         records = f"records from offset {image.committed_offset} on are committed"
-        # Without a quorum only snapshots were asked: records of the log may prove more.
-        tell(
-            f"{image.replica}: nothing proves that {records} ({committed.reason})"
-            if committed
-            else f"{image.replica}: no snapshot of its own proves that {records}; --quorum ROOT asks all copies"
-        )
+        tell(f"{image.replica}: nothing proves that {records} ({committed.reason})")
     if image.open_since is not None:
         tell(
             f"{image.replica}: a transaction is open since offset {image.open_since}; its records are left out"
@@ -300,13 +307,13 @@ def one_replica(path: str) -> Replica:
 
 def images_of(
     chosen: argparse.Namespace, redactor: Redactor
-) -> Callable[[str, Place], tuple[Image, Committed | None]]:
+) -> Callable[[str, Place], tuple[Image, Committed]]:
     """Builds images as `image_of` says; the quorum of `--quorum` is read once for all of them."""
     options = load_options({"input": chosen.quorum or ()})
     quorum = collected(options.input, options, redactor) if chosen.quorum else None
     limits = limits_of(options, redactor)
 
-    def image(path: str, place: Place) -> tuple[Image, Committed | None]:
+    def image(path: str, place: Place) -> tuple[Image, Committed]:
         with waiting("state"):
             replica = one_replica(path)
             label = replica.label if quorum is None else _label_in(quorum, replica, path)

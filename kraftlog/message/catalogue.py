@@ -83,14 +83,19 @@ def known_spec(type_name: str) -> MessageSpec:
     return _all()[type_name]
 
 
+def known_types() -> list[str]:
+    """The types of all records that a log can hold."""
+    specs = (*metadata_specs().values(), *control_specs().values())
+    return [*(spec.type for spec in specs), *CONTROL_MARKERS.values()]
+
+
 def record_types(given: Collection[str] | None) -> frozenset[str] | None:
     """The types that are asked for; None for all.
 
     Raises UsageError for one that no record has, with the nearest ones."""
     if not given:
         return None
-    specs = (*metadata_specs().values(), *control_specs().values())
-    known = [*(spec.type for spec in specs), *CONTROL_MARKERS.values()]
+    known = known_types()
     for name in given:
         if name not in known and _UNKNOWN.fullmatch(name) is None:
             near = difflib.get_close_matches(name.upper(), known, n=3, cutoff=0.3) or known

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kraftlog.metrics.objects import OPEN, Lives, ended_in
-from kraftlog.metrics.shared_log import SharedLog, rises
+from kraftlog.metrics.shared_log import SharedLog, rises, steady
 from kraftlog.quorum.evidence import Flags, Longs
 from kraftlog.quorum.growth import HOUR_MS
 from kraftlog.relations import Row, moment
@@ -70,7 +70,8 @@ class _Hours:
 
 def churn_rows(log: SharedLog, every: Mapping[str, Lives]) -> list[Row]:
     """A row per hour and kind of object in which something changed."""
-    times = log.base_timestamps - log.base_timestamps % HOUR_MS
+    begun = steady(log.base_timestamps)
+    times = begun - begun % HOUR_MS
     first = rises(times)
     hours = _Hours(times[first], log.base_offsets[first], log.unbroken_from, log.end_offset)
     return [

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from kraftlog.metrics.objects import Changes
-from kraftlog.metrics.shared_log import SharedLog
+from kraftlog.metrics.shared_log import SharedLog, steady
 from kraftlog.quorum.evidence import Longs
 from kraftlog.quorum.growth import write_amplification
 from kraftlog.quorum.logview import LogView
@@ -73,8 +73,8 @@ class Simulator:
 
     @cached_property
     def _times(self) -> Longs:
-        """The latest time up to each batch: a clock that goes back makes nothing older."""
-        return np.maximum.accumulate(self.log.max_timestamps)
+        """The time of each batch, whatever a clock said that was wrong for a while."""
+        return steady(self.log.max_timestamps)
 
     def rules(self) -> dict[str, Rule]:
         """The rules by name."""
@@ -123,7 +123,7 @@ class Simulator:
     def _by_bytes_or_time(self, row: int) -> tuple[int, str] | None:
         """Enough bytes, or an hour since the last snapshot, whichever comes first."""
         at, times = self._bytes(row), self._times
-        began = int(self.log.base_timestamps[0] if row == 0 else times[row - 1])
+        began = int(times[row - 1]) if row else min(int(self.log.base_timestamps[0]), int(times[0]))
         late = int(np.searchsorted(times, began + self.limits.max_interval_ms, "left"))
         timed = late if late < len(times) else None
         if at is None or (timed is not None and timed < at):

@@ -5,6 +5,7 @@ however many replicas hold it, uncommitted tails left out. Times are ms since 19
 KAFKA-1211 for what is shared.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -109,6 +110,26 @@ class SharedLog:
 def rises(values: Longs) -> Longs:
     """The rows at which a running maximum rises, the first row too."""
     return np.flatnonzero(np.diff(np.maximum.accumulate(values), prepend=values[:1] - 1) > 0)
+
+
+def steady(times: Longs) -> Longs:
+    """The times of batches by a clock that never goes back: that of the most batches which follow each
+    other by their times. What a clock says that was ahead or behind for a while is none; what was
+    written then has the time of the batch before it.
+    """
+    if len(times) < 2 or bool((np.diff(times) >= 0).all()):
+        return times
+    ends, rows, before = list[int](), list[int](), list[int]()
+    for row, time in enumerate(times.tolist()):
+        at = bisect_right(ends, time)
+        before.append(rows[at - 1] if at else -1)
+        ends[at : at + 1], rows[at : at + 1] = [time], [row]
+    kept, row = np.zeros(len(times), np.bool_), rows[-1]
+    while row >= 0:
+        kept[row] = True
+        row = before[row]
+    at_hand = np.where(kept, np.arange(len(times)), int(np.argmax(kept)))
+    return times[np.maximum.accumulate(at_hand)]
 
 
 def shared_log(quorum: Quorum) -> SharedLog:

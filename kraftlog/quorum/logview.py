@@ -200,13 +200,14 @@ class LogView:
         """Leader epochs without what damage explains: odd ones, and those that go back."""
         epochs = self.raw_epochs.copy()
         for index in np.flatnonzero(self.odd_epochs).tolist():
-            epochs[index] = epochs[index - 1]
+            epochs[index] = epochs[index - 1] if index else epochs[1]
         return np.maximum.accumulate(epochs)
 
     @cached_property
     def odd_epochs(self) -> Flags:
         """Which batches stand alone between two of one other epoch, so that their headers are damaged;
-        none that tells who leads. Where two are odd side by side, one of them makes the other so.
+        none that tells who leads. Where two are odd side by side, one of them makes the other so. Nor can
+        the first batch be of a newer epoch than the two behind it, which agree.
         """
         epochs = self.raw_epochs.copy()
         odd: Flags = np.zeros(len(epochs), bool)
@@ -215,6 +216,7 @@ class LogView:
             before, after = epochs[index - 1], epochs[index + 1]
             if before == after and not self.is_leader_change(index):
                 odd[index], epochs[index] = True, before
+        odd[:1] = len(epochs) > 2 and epochs[0] > epochs[1] == epochs[2]
         return odd
 
     @cached_property

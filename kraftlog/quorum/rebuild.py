@@ -17,6 +17,7 @@ from kraftlog.log.directory import Replica
 from kraftlog.log.fault import FaultKind
 from kraftlog.log.segment import Limits
 from kraftlog.plain import offsets_are, tell_once
+from kraftlog.quorum.at_hand import cluster_names
 from kraftlog.quorum.collector import Collector, evidence_by
 from kraftlog.quorum.committed import Committed, committed_in
 from kraftlog.quorum.content import KRAFT_VERSION, KRAFT_VOTERS
@@ -54,20 +55,24 @@ def image_of(
     place: Place,
     limits: Limits,
     redactor: Redactor,
-) -> tuple[Image, Committed | None]:
+) -> tuple[Image, Committed]:
     """The image of a replica, and what the quorum says of it in which it has this label; without
     one it is what the replica says of itself.
 
     Raises InputError where the state cannot be rebuilt, or nothing is known to be committed.
     """
-    committed = None if quorum is None else committed_in(quorum, label)
+    is_alone = quorum is None
     quorum = quorum or Quorum(evidence_by(Collector(limits, redactor), [replica], None))
+    committed = committed_in(quorum, label)
+    if is_alone:
+        why = f"{committed.reason}; --quorum ROOT asks all copies"
+        committed = committed._replace(reason=why)
     held = Held.by(quorum, quorum.by_label[label])
-    offset = _offset_of(held, place, committed)
-    return image_at(held, offset, redactor, committed and committed.offset), committed
+    offset = _offset_of(held, place, committed, is_alone=is_alone)
+    return image_at(held, offset, redactor, committed.offset), committed
 
 
-def _offset_of(held: Held, place: Place, committed: Committed | None) -> int | None:
+def _offset_of(held: Held, place: Place, committed: Committed, *, is_alone: bool) -> int | None:
     """The offset that is meant; None: the log's end."""
     if place.at_ms is not None:
         offset = offset_at_time(held, place.at_ms)
@@ -75,12 +80,10 @@ def _offset_of(held: Held, place: Place, committed: Committed | None) -> int | N
         return offset
     if isinstance(place.at, int) or place.at is None:
         return place.at
-    if committed is None:
-        newest = max((one.end_offset for one in held.snapshots), default=0)
-        why = "no snapshot vouches for an offset; name the quorum's folders with --quorum"
-        committed = Committed(newest, why)
     if committed.offset <= 0:
         raise InputError(f"{held.label}: nothing is known to be committed: {committed.reason}")
+    if is_alone and committed.offset < held.end_offset:
+        tell_once(f"{held.label}: of what follows nothing is proven ({committed.reason})")
     # A replica that is behind holds committed records up to its end only.
     return min(committed.offset, held.end_offset)
 
@@ -96,9 +99,9 @@ def image_at(
     """The image at an offset (None: the end of the log), as the node itself would load it; with
     `from_oldest` as the records tell it, which takes the least of snapshots on trust.
 
-    `committed_offset` is what the caller knows of the quorum; without it, what the newest snapshot
-    vouches for. Raises InputError where the state cannot be rebuilt, and where files have changed
-    since they were looked at.
+    `committed_offset` is what is known to be committed of it, where the replica's quorum is not to be
+    asked. Raises InputError where the state cannot be rebuilt, and where files have changed since
+    they were looked at.
     """
     end = max(held.end_offset, 0) if offset is None else offset
     way = _Way(held, end, redactor, from_oldest=from_oldest)
@@ -114,7 +117,7 @@ def image_at(
         batch = int(links.base[after - 1]), int(links.end[after - 1])
         inside = batch if end < batch[1] else None
     if committed_offset is None:
-        committed_offset = max((one.end_offset for one in held.snapshots), default=0)
+        committed_offset = committed_in(held.quorum, held.label).offset
     return Image(
         way.known.rows(),
         held.label,
@@ -127,6 +130,7 @@ def image_at(
         committed_offset,
         inside,
         _behind(held.log) if end == held.end_offset else (),
+        tuple(name for name, _ in cluster_names(held.log.evidence)),
     )
 
 

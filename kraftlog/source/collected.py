@@ -55,7 +55,7 @@ def furthest_image(quorum: Quorum, redactor: Redactor, at: int | None) -> Image:
             offset = min(reaches[label], quorum.bounds.lower or reaches[label])
         try:
             held = Held.by(quorum, quorum.by_label[label])
-            return image_at(held, offset, redactor, quorum.bounds.lower)
+            return image_at(held, offset, redactor)
         except InputError as error:
             first = first or error
     raise first or InputError("no replica holds a readable metadata log")

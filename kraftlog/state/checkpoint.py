@@ -84,7 +84,7 @@ def write_checkpoint(image: Image, folder: Path, with_voters: bool = True) -> Pa
         )
     content = checkpoint_bytes(image, with_voters)
     target = folder / checkpoint_name(image.end_offset, image.epoch)
-    if folder.is_file():
+    if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder as --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ class Image:
     that the quorum takes back. `open_since` is the offset of a transaction's Begin without an End,
     whose records are not in the state. `inside`: the batch, offsets [start, end), in which the
     offset lies. `unread`: of an image at the log's end, what lies behind it and cannot be read.
+    `clusters`: what the files beside it call its cluster.
     """
 
     state: State
@@ -30,6 +31,7 @@ class Image:
     committed_offset: int
     inside: tuple[int, int] | None
     unread: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
 
     @property
     def is_committed(self) -> bool:

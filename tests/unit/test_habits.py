@@ -59,6 +59,9 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert completed("plan", "re") >= {"restart", "replicas"}
     assert "--from-offset" in completed("records", "--f")
     assert completed("records", "--format", "") >= {"table", "json"}
+    assert completed("audit", "--fail-on", "") >= {"critical", "warning", "info", "never"}
+    assert completed("records", "--type", "TOPIC_") >= {"TOPIC_RECORD"}
+    assert completed("state", "--type", "LEADER_C") >= {"LEADER_CHANGE"}
 
 
 def test_no_shell_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from kraftlog.metrics.known_lives import ENDED_VERSIONS, end_rows, known_lives, 
 from kraftlog.metrics.lives import VALIDITY, Gathered
 from kraftlog.metrics.objects import OPEN, Changes, Ends, Lives
 from kraftlog.metrics.policy import PolicyLimits, Simulator
-from kraftlog.metrics.shared_log import SharedLog
+from kraftlog.metrics.shared_log import SharedLog, steady
 from kraftlog.metrics.tombstones import Deletions, Position, deletions, follower_horizon
 from kraftlog.quorum.growth import HOUR_MS
 from kraftlog.relations import moment
@@ -423,6 +423,31 @@ def test_the_shipped_rule_takes_whichever_comes_first() -> None:
         (24, "bytes"),
         (25, None),
     ]
+
+
+def test_a_clock_that_was_wrong_for_a_while_moves_no_snapshot_and_no_hour() -> None:
+    """Ahead by years, or back in 1970, for some batches or for the first: neither has an hour, nor a cut."""
+    hour, year = 3_600_000, 365 * 86_400_000
+    right = [50 * year + at * hour // 2 for at in range(20)]
+
+    def told(times: list[int]) -> tuple[list[int], set[Any]]:
+        simulator = Simulator(log_of(20, times), Changes([]), PolicyLimits())
+        cuts = simulator.intervals(simulator.rules()["shipped_bytes_or_time"])
+        lives = {"topics": history([(at, f"t{at}", False) for at in range(20)])}
+        hours = {row["window_start"] for row in churn_rows(log_of(20, times), lives)}
+        return [one.end_offset for one in cuts], hours
+
+    cuts, hours = told(right)
+    assert (len(cuts), len(hours)) == (10, 10)
+    for wrong in ({7: 4 * year}, {7: -50 * year}, {7: year, 8: year, 9: year}):
+        found, seen = told([one + wrong.get(at, 0) for at, one in enumerate(right)])
+        assert seen <= hours
+        assert len(seen) >= len(hours) - 1
+        assert len(found) >= len(cuts) - 1
+    first, _ = told([right[0] + 4 * year, *right[1:]])
+    assert len(first) >= len(cuts) - 1
+    still = steady(np.array([5, 5, 9, 6, 7, 7], np.int64))
+    assert still.tolist() == [5, 5, 5, 6, 7, 7]
 
 
 def test_a_tombstone_a_week_and_a_billion_offsets_later() -> None:

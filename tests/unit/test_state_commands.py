@@ -108,7 +108,8 @@ def test_notes_go_to_stderr(capsys: Printed) -> None:
     run("state", Replica("synthetic-transactions", "0").folder)
     notes = capsys.readouterr().err
     assert "a transaction is open since offset" in notes
-    assert "no snapshot of its own proves that records" in notes
+    assert "nothing proves that records from offset 60 on are committed (the complete" in notes
+    assert "; --quorum ROOT asks all copies)" in notes
 
 
 ISOLATED = Replica("isolated", "2")
@@ -117,17 +118,19 @@ TAIL_START = 176  # from here on the dead leader's log was never committed
 
 
 def test_the_quorum_says_what_is_committed(capsys: Printed) -> None:
-    """Without it only snapshots are asked: what the copy's own log proves is not denied."""
+    """Without it the copy's own files are asked, by the same rules: what its log proves is known."""
     copy = Replica("isolated", "1").folder
     run("state", copy, "--quorum", QUORUM)
     assert " committed" not in capsys.readouterr().err
-    run("state", copy, "--at", "177")
-    unasked = (
-        "1: no snapshot of its own proves that records from offset 0 on are committed; --quorum"
-    )
-    assert unasked in capsys.readouterr().err
-    run("state", copy, "--at", "177", "--quorum", copy)
-    assert " committed" not in capsys.readouterr().err
+    for asked in ((), ("--quorum", copy)):
+        run("state", copy, "--at", "177", *asked)
+        assert " committed" not in capsys.readouterr().err
+        run("state", copy, "--at", "178", *asked)
+        unproven = (
+            "1: nothing proves that records from offset 177 on are committed (replica 1 holds"
+        )
+        assert unproven in (told := capsys.readouterr().err)
+        assert ("--quorum ROOT asks all copies" in told) is (not asked)
 
 
 def test_a_tail_that_the_quorum_replaced_is_not_committed(capsys: Printed) -> None:
@@ -152,12 +155,40 @@ def test_a_replica_that_is_behind_is_committed_up_to_its_end(capsys: Printed) ->
     assert "12 at offset 125" in capsys.readouterr().err
 
 
-def test_without_a_quorum_the_newest_snapshot_vouches(capsys: Printed) -> None:
+def test_without_a_quorum_a_copys_own_files_prove_less(capsys: Printed, tmp_path: Path) -> None:
+    """Its newest snapshot, and what its leader waited for before it wrote; both by one rule, which
+    also goes for `--quorum` with that copy alone.
+    """
     newest = max(int(one.name[:20]) for one in LIVE.log_dir.glob("*.checkpoint"))
-    clear = ("state", LIVE.folder, "--reveal-secrets", "--at")
-    assert rows(capsys, *clear, "committed") == rows(capsys, *clear, str(newest))
+    single = Replica("combined", "1")
+    for copy, end in (
+        (LIVE, newest),
+        (ISOLATED, 3),
+        (single, single.image_digests()[-1]["end_offset"]),
+    ):
+        clear = ("state", copy.folder, "--reveal-secrets", "--at")
+        told = rows(capsys, *clear, "committed")
+        assert told == rows(capsys, *clear, str(end))
+        assert told == rows(capsys, *clear, "committed", "--quorum", copy.folder)
+    run("state", Replica("isolated", "1").folder, "--at", "committed")
+    assert "1: of what follows nothing is proven (replica 1 holds" in capsys.readouterr().err
+    unnamed = tmp_path / "old.checkpoint"
+    shutil.copyfile(max(LIVE.log_dir.glob("*.checkpoint")), unnamed)
     with pytest.raises(InputError, match=r"nothing is known to be committed.*--quorum"):
-        run("state", ISOLATED.folder, "--at", "committed")
+        run("state", unnamed, "--at", "committed")
+
+
+def test_states_of_two_clusters_are_told_to_be_so(capsys: Printed, tmp_path: Path) -> None:
+    """By what stands beside the logs; a checkpoint by itself is of no cluster that anything names."""
+    told = "neither state has become the other"
+    one, other = Replica("isolated", "1").folder, Replica("lagging", "1").folder
+    run("diff", one, other)
+    assert told in capsys.readouterr().err
+    run("diff", one, Replica("isolated", "2").folder)
+    run("diff", one, max(LIVE.log_dir.glob("*.checkpoint")))
+    assert told not in capsys.readouterr().err
+    with pytest.raises(UsageError, match="/dev/null is a file; name a folder as --out"):
+        run("checkpoint", one, "--out", "/dev/null")
 
 
 def test_a_path_outside_the_quorum_is_refused() -> None:

@@ -583,6 +583,12 @@ def _(nodes: list[Node]) -> None:
     replace_batch(nodes[0], 9, lambda one: replace(one, epoch=1).raw())
 
 
+@fault("epochs_monotonic", "critical", "1", 1, also="committed_data_consistent", says="from 7 to 1")
+def _(nodes: list[Node]) -> None:
+    """The first of the log: the two behind it agree, so that no other file is wrong beside it."""
+    replace_batch(nodes[0], 0, lambda one: replace(one, epoch=7).raw())
+
+
 @fault("epochs_monotonic", "critical", "1", 13, says="goes back from 3 to 2")
 def _(nodes: list[Node]) -> None:
     """With the very next epoch, and without a batch after it that would explain it."""
