@@ -12,7 +12,12 @@ from pathlib import Path
 from kraftlog.errors import InputError
 from kraftlog.log import names
 from kraftlog.log.directory import NO_SEGMENT, LogFile, Replica, find_replicas, tell_left_out
-from kraftlog.log.sidefiles import PULLED_ID, SIDE_FILE_LIMIT, read_meta_properties
+from kraftlog.log.sidefiles import (
+    PULLED_ID,
+    SIDE_FILE_LIMIT,
+    read_epoch_checkpoint,
+    read_meta_properties,
+)
 from kraftlog.log.storage import open_file
 from kraftlog.plain import reason_of
 
@@ -110,7 +115,20 @@ def _missing(replica: Replica, node_id: int | None) -> str | None:
         return f"its log begins at {lowest}, and no snapshot that reaches it has come"
     if node_id != int(PULLED_ID) and not kinds[names.QUORUM_STATE]:
         return "quorum-state has not come"
+    logs = [one for one in replica.files if one.kind == names.LOG]
+    if not any(one.size_bytes for one in logs) and not any(ends) and _has_held(replica):
+        return "its log is empty, and leader-epoch-checkpoint tells of what it held: that has not come, or is lost on the node"
     return None
+
+
+def _has_held(replica: Replica) -> bool:
+    """Whether the file of epochs says that the log has held records."""
+    for one in replica.files:
+        if one.kind == names.EPOCH_CHECKPOINT:
+            # What cannot be read tells nothing, which the audit names.
+            with suppress(OSError, ValueError), open_file(one.path) as handle:
+                return bool(read_epoch_checkpoint(handle.read(0, SIDE_FILE_LIMIT)))
+    return False
 
 
 def _compared(one: Arrived, clusters: Counter[str], nodes: dict[int | None, list[str]]) -> Arrived:

@@ -217,6 +217,13 @@ def _without_beginning(copies: Path) -> None:
     log.rename(log.with_name(f"{500:020d}.log"))
 
 
+def _emptied(copies: Path) -> None:
+    for one in (copies / "2" / PARTITION).glob("*.log"):
+        one.write_bytes(b"")
+    for one in (copies / "2" / PARTITION).glob("*.checkpoint"):
+        one.unlink()
+
+
 def _of_another_cluster(copies: Path) -> None:
     meta = copies / "2" / "meta.properties"
     lines = [one for one in meta.read_text().splitlines() if not one.startswith("cluster.id")]
@@ -239,6 +246,7 @@ def _twice(copies: Path) -> None:
         (_without_segments, "no segment has come"),
         (_without_vote, "quorum-state has not come"),
         (_without_beginning, "its log begins at 500, and no snapshot that reaches it"),
+        (_emptied, "its log is empty, and leader-epoch-checkpoint tells of what it held"),
         (_of_another_cluster, "it is of cluster other, more copies are of "),
         (_with_a_second_log, f"2/a/{PARTITION} is a second log below it"),
         (_twice, "2-again is of the same node 2"),
@@ -255,6 +263,17 @@ def test_what_is_missing_is_said(
     assert code == 1
     assert problem in str(problems["2"])
     assert [problems[one] for one in ("1", "3", "11")] == [None, None, None]
+
+
+def test_a_log_that_has_held_nothing_yet_is_whole(
+    copies: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a node that has just been formatted; and where no file says what it held."""
+    _emptied(copies)
+    epochs = copies / "2" / PARTITION / "leader-epoch-checkpoint"
+    for content in (b"0\n0\n", b"", b"of another kind"):
+        epochs.write_bytes(content)
+        assert check(copies, capsys)[0] == 0
 
 
 @pytest.mark.parametrize("name", [f"{0:020d}.log", "quorum-state"])
