@@ -59,7 +59,7 @@ class LakeRecords:
 
     def tells(self, chain: Chain) -> bool:
         """Whether the lake tells all records of a history."""
-        return self._holds(id_texts(chain.ids[: len(chain)]))
+        return self._holds(id_texts(chain.ids))
 
     def snapshot(self, view: SnapshotView) -> Iterator[RecordWindow]:
         """See `quorum.record_windows.Records`."""
