@@ -12,6 +12,9 @@ FOR_SPARK = {"split_size_bytes": 65536}
 CUT = ["--split-size-bytes", str(FOR_SPARK["split_size_bytes"])]
 """The same for a command."""
 
+OF_THE_RUN = {"run_id", "started", "finished", "load_ms", "predicted_load_ms"}
+"""Columns that differ between any two runs."""
+
 SAME = ["records", "control_records", "contents", *state_tables()]
 """Tables whose rows say nothing of where the input lay, and when it was read."""
 

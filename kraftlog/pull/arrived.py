@@ -109,13 +109,13 @@ def _missing(replica: Replica, node_id: int | None) -> str | None:
         return "neither a segment nor a snapshot has come"
     if not kinds[names.LOG]:
         return "no segment has come"
-    lowest = min(one.parsed.base_offset or 0 for one in replica.files if one.kind == names.LOG)
+    logs = [one for one in replica.files if one.kind == names.LOG]
+    lowest = min(one.parsed.base_offset or 0 for one in logs)
     ends = [one.parsed.end_offset or 0 for one in replica.files if one.kind == names.CHECKPOINT]
     if lowest > max(ends, default=0):
         return f"its log begins at {lowest}, and no snapshot that reaches it has come"
     if node_id != int(PULLED_ID) and not kinds[names.QUORUM_STATE]:
         return "quorum-state has not come"
-    logs = [one for one in replica.files if one.kind == names.LOG]
     if not any(one.size_bytes for one in logs) and not any(ends) and _has_held(replica):
         return "its log is empty, and leader-epoch-checkpoint tells of what it held: that has not come, or is lost on the node"
     return None

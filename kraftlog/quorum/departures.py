@@ -5,6 +5,7 @@ In: the copies and who votes. Out: the third floor of `model.Quorum`: where each
 it surely tells that history, and the history that they tell together. Source: KAFKA-1211, KIP-595.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -557,8 +558,10 @@ class _Majority(NamedTuple):
 
 def _begins_without_leader(log: LogView, run: DifferingRun) -> bool:
     """Whether the epoch that a log has where it differs surely begins there with no LeaderChange."""
-    begins = (one for one in log.epoch_starts[1:] if one.row == run.other_rows[0])
-    return any(log.lacks_leader_change(one) for one in begins)
+    starts, row = log.epoch_starts, int(run.other_rows[0])
+    offset = int(log.evidence.log.base_offsets[row])
+    at = bisect_left(starts, offset, key=lambda one: one.start_offset)
+    return 0 < at < len(starts) and starts[at].row == row and log.lacks_leader_change(starts[at])
 
 
 def _begins_older(one: LogView, other: LogView, run: DifferingRun) -> bool:

@@ -59,8 +59,7 @@ def lineages(quorum: Quorum) -> list[Lineage]:
     steps_back = {
         int(shared.base[first])
         for first, _ in shared.unbroken()[1:]
-        if shared.base[first] == shared.end[first - 1]
-        or shared.epoch(first) < shared.epoch(first - 1)
+        if shared.epoch(first) < shared.epoch(first - 1)
     }
     for log in quorum.logs:
         own = whole_log(log)

@@ -205,8 +205,9 @@ class _Judge:
         if self.quorum.begins_empty(log):
             its = "and it was formatted, and has not started yet"
             if self.quorum.has_begun:
-                its = self.troubles.no_leader or "and all of it comes from the leader"
-            why = f"nothing is lost: its log is empty, {its}{self._if_down_empty(log)}"
+                fetched = f"and all of it comes from the leader{self._waits_for_it(log)}"
+                its = self.troubles.no_leader or fetched
+            why = f"nothing is lost: its log is empty, {its}"
             return Restart(log.label, node, Safety.SAFE, why)
         if may_be_emptied(self.quorum, log):
             why = "nothing is lost if its folder is as empty as the copy: it fetches all from the leader, and the other voters that are whole are a majority"
@@ -214,16 +215,13 @@ class _Judge:
         why = "no segment of its log was copied, and too few other voters at hand are whole for it to begin anew"
         return Restart(log.label, node, Safety.UNKNOWN, why, None, self.troubles.needs)
 
-    def _if_down_empty(self, log: LogView) -> str:
+    def _waits_for_it(self, log: LogView) -> str:
         """That a controller without a vote and a log waits for a leader: beside voters that only start, it
         is told one whose endpoints it does not know, and ends (4.0.0, 4.1.1 and 4.3.1).
         """
-        waits = self.quorum.has_begun and self.troubles.no_leader is None
-        ends = (
-            self.quorum.role(log.evidence) == "observer"
-            and role_of(self.quorum, log) == "controller"
-        )
-        return f"{IF_DOWN} start it when another one leads" if waits and ends else ""
+        has_no_vote = self.quorum.role(log.evidence) == "observer"
+        ends = has_no_vote and role_of(self.quorum, log) == "controller"
+        return f"{IF_DOWN} start it when another one leads" if ends else ""
 
     def _why_unknown(self, log: LogView) -> str:
         """Why nobody can say whether the node votes (`Quorum.is_voter`)."""

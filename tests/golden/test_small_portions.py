@@ -18,7 +18,7 @@ from kraftlog.tables.lake import Lake
 from tests.golden.cases import DATA
 from tests.golden.test_told import cut
 from tests.in_process import InProcess
-from tests.lakes import FOR_SPARK, key_in
+from tests.lakes import FOR_SPARK, OF_THE_RUN, key_in
 
 PORTIONS: dict[tuple[ModuleType, str], int] = {
     (scan, "_TABLE_ROWS"): 2,
@@ -29,8 +29,6 @@ PORTIONS: dict[tuple[ModuleType, str], int] = {
     (compaction, "_MERGED_ROWS"): 2,
     (standing, "_SPARE_ROWS"): -(10**6),
 }
-OF_THE_RUN = {"run_id", "started", "finished", "load_ms", "predicted_load_ms"}
-"""Columns that differ between any two runs."""
 
 
 def test_tables_are_the_same_from_small_portions(

@@ -26,9 +26,9 @@ from kraftlog.tables.register import Register
 from kraftlog.tables.spec import PER_RUN
 from tests.golden.cases import DATA
 from tests.in_process import InProcess
+from tests.lakes import OF_THE_RUN
 
 Row = dict[str, Any]
-CLOCKS = {"run_id", "number", "started", "finished", "load_ms", "predicted_load_ms"}
 COUNTS = {"read_file_count", "batch_count", "new_batch_count", "record_count", "fault_count"}
 
 
@@ -60,7 +60,7 @@ class Lab:
             rows = lake.bare_dataset(name).to_table().to_pylist()
             if spec.mode == PER_RUN:
                 rows = [row for row in rows if row["run_id"] == newest]
-            without = CLOCKS | (COUNTS if name == "runs" else set())
+            without = OF_THE_RUN | {"number"} | (COUNTS if name == "runs" else set())
             found[name] = sorted(repr({k: v for k, v in row.items() if k not in without})
                                  for row in rows)  # fmt: skip
         return found
