@@ -5,6 +5,7 @@ Source: KAFKA-1211, KIP-595, KAFKA-18723, confluentinc/kafka#302.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
@@ -93,8 +94,24 @@ _CONSEQUENCES = {
 """What follows of some problems, instead of a cut at once."""
 
 
+def _known_starts(log: LogView) -> list[EpochStart]:
+    """The epochs of a log's batches. Of one that begins without its leader a header is damaged, there
+    or before, as `leader_change_starts_epoch` tells: where it and the one before it begin is not certain.
+    """
+    starts = list(log.epoch_starts)
+    for at in range(1, len(starts)):
+        if log.lacks_leader_change(log.epoch_starts[at]):
+            starts[at - 1 : at + 1] = [
+                replace(one, certain=False) for one in starts[at - 1 : at + 1]
+            ]
+    return starts
+
+
 def _entry_problems(quorum: Quorum, log: LogView, entries: list[Entry]) -> Iterator[Told]:
-    vector, snapshots = {one.epoch: one for one in log.epoch_starts}, quorum.snapshots_of(log.label)
+    vector, snapshots = (
+        {one.epoch: one for one in _known_starts(log)},
+        quorum.snapshots_of(log.label),
+    )
     last, claims = log.last_epoch or 0, claimed_of(log).entries
     claimed = {epoch for epoch, _ in claims if epoch > last}
     start, end = log.start_offset or 0, log.end_offset or 0
@@ -191,10 +208,10 @@ def _missing_entries(
         first <= oldest or first > (log.end_offset or 0) or _may_be_cut_at(log, first, snapshots)
     )
     stamps = log.evidence.log.base_timestamps
-    for one in log.epoch_starts:
+    for one in (starts := _known_starts(log)):
         cut = is_cut and one.start_offset < first
         # The file of a live copy may have been copied before the election.
-        may_be = not entries or one is log.epoch_starts[-1]
+        may_be = not entries or one is starts[-1]
         later = may_be and modified_ms < int(stamps[one.row])
         if one.epoch in listed or cut or later or not one.certain:
             continue

@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 import zlib
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -872,9 +873,23 @@ for base, check, severity, magic, says in (
 @fault("leader_change_starts_epoch", "critical", "1", 9, says="Epoch 3 begins at offset 9")
 def _(nodes: list[Node]) -> None:
     """An epoch in the middle, which goes on to the end."""
+    _of_epoch(nodes[0], 3, range(9, 12))
+
+
+@fault(
+    "leader_change_starts_epoch", "critical", "1", 9, says="Epoch 2 begins at offset 9",
+    also="single_leader_per_epoch committed_data_consistent",
+)  # fmt: skip
+def _(nodes: list[Node]) -> None:
+    """Of its leader's own record the header alone is damaged: leader-epoch-checkpoint is right."""
+    _of_epoch(nodes[0], 1, {8})
+
+
+def _of_epoch(node: Node, epoch: int, bases: Collection[int]) -> None:
+    """Some batches of the last segment, with an epoch in their headers."""
     kept = [one for one in healthy_log() if one.base >= 6]
-    later = [replace(one, epoch=3) if one.base >= 9 else one for one in kept]
-    nodes[0].segment(6).write_bytes(b"".join(one.raw() for one in later))
+    later = [replace(one, epoch=epoch) if one.base in bases else one for one in kept]
+    node.segment(6).write_bytes(b"".join(one.raw() for one in later))
 
 
 @fault(
